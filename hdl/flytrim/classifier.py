@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classifier: one verdict a frame, from its headers and the flow table."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .checksum import compress, is_sound
+from .context import LENGTH_BITS, FlowKey, Lookup, Parsed, Received, RecordFields
+from .verdict import Reason
+
+__all__ = ["Classified", "Classifier", "Decision"]
+
+
+class Decision(data.Struct):
+    """What the headers and the flow table say of a frame.
+
+    ``reason`` is ``NONE`` or one of the bypass codes. ``length`` and ``cut`` are the payload bytes
+    that stay and that the preset message length takes off.
+    """
+
+    reason: 8
+    hit: 1
+    flow: 16
+    length: 16
+    cut: 16
+    record: RecordFields
+
+
+class Classified(data.StructLayout):
+    """A beat, delayed until its frame may have been decided.
+
+    ``decided`` is set from the beat on that completes the headers, at the latest on the last one;
+    :attr:`Classifier.decision` is then that of this frame. ``truncated`` counts on the last beat:
+    the frame is shorter than its IP length.
+    """
+
+    def __init__(self, config):
+        super().__init__({"beat": Received(config), "decided": 1, "truncated": 1})
+
+
+class Classifier(wiring.Component):
+    """Tests the reasons in their order. Latency 3 cycles, one beat a cycle, never stalls.
+
+    A frame is decided once, at the beat that completes its headers: what later commands do to the
+    flow table cannot touch it. The flow table is asked for that beat only; its answer arrives two
+    cycles later, beside the tests that need no table.
+
+    Members
+    -------
+    i : lane of :class:`Parsed`
+    keys : lane of :class:`FlowKey`, to the flow table
+    lookups : lane of :class:`Lookup`, from the flow table, 2 cycles later; holds between results
+    length : payload bytes that stay, of the frame last decided; one cycle ahead of ``decision``
+    o : lane of :class:`Classified`, a beat for a beat
+    decision : of the frame last decided; holds until that of the next one
+    """
+
+    latency = 3
+
+    def __init__(self, config):
+        self._config = config
+        super().__init__({
+            "i": In(stream.Signature(Parsed(config), always_ready=True)),
+            "keys": Out(stream.Signature(FlowKey, always_ready=True)),
+            "lookups": In(stream.Signature(Lookup, always_ready=True)),
+            "length": Out(16),
+            "o": Out(stream.Signature(Classified(config), always_ready=True)),
+            "decision": Out(Decision),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        parsed, last = self.i.payload, self.i.payload.beat.packet.last
+        has_extensions = parsed.seen >= parsed.header_bytes
+
+        # Decide at the first beat that completes the headers, or ends the frame.
+        undecided = Signal(init=1)
+        complete, decide = Signal(), Signal()
+        m.d.comb += [
+            complete.eq(last | Mux(parsed.header_reason == Reason.NONE, has_extensions,
+                                   Mux(parsed.header_reason == Reason.NOT_IP, parsed.has_link,
+                                       parsed.has_ip))),
+            decide.eq(self.i.valid & complete & undecided),
+            self.keys.valid.eq(decide),
+            self.keys.payload.eq(parsed.key),
+        ]
+        with m.If(self.i.valid):
+            m.d.sync += undecided.eq(last | (undecided & ~complete))
+
+        header, table = self._header_tests(m, decide, has_extensions)
+        self._table_tests(m, header, table)
+        self._delay_beats(m, ~undecided | complete, header.frame_bytes)
+        return m
+
+    def _header_tests(self, m, decide, has_extensions):
+        """First and second cycle: all up to UDP, while the flow table looks for the key."""
+        parsed = self.i.payload
+        first = Signal.like(parsed, name="first", reset_less=True)
+        has_all, checksum_sound, deciding = Signal(), Signal(), Signal()
+        m.d.sync += deciding.eq(decide)
+        with m.If(decide):
+            m.d.sync += [
+                first.eq(parsed),
+                has_all.eq(parsed.has_bth & has_extensions),
+                checksum_sound.eq(~parsed.ipv4 | is_sound(*compress(parsed.checksum, 2))),
+            ]
+
+        reason = Signal(Reason)
+        with m.If(~first.has_link):
+            m.d.comb += reason.eq(Reason.TRUNCATED_HEADER)
+        with m.Elif(first.header_reason == Reason.NOT_IP):
+            m.d.comb += reason.eq(Reason.NOT_IP)
+        with m.Elif(~first.has_ip):
+            m.d.comb += reason.eq(Reason.TRUNCATED_HEADER)
+        with m.Elif((first.header_reason != Reason.NONE)
+                    & (first.header_reason != Reason.NOT_UDP)):
+            m.d.comb += reason.eq(first.header_reason)
+        with m.Elif(~checksum_sound):
+            m.d.comb += reason.eq(Reason.IP_HEADER)
+        with m.Elif(first.header_reason == Reason.NOT_UDP):
+            m.d.comb += reason.eq(Reason.NOT_UDP)
+        with m.Elif(~first.has_udp):
+            m.d.comb += reason.eq(Reason.TRUNCATED_HEADER)
+
+        second = Signal(data.StructLayout({
+            "reason": 8, "has_all": 1, "sound": 1, "payload": 1, "only": 1, "tagged": 1,
+            "vlan": 12, "sport": 16, "length": 16, "frame_bytes": 17, "record": RecordFields,
+        }), reset_less=True)
+        second_deciding = Signal()
+        m.d.sync += second_deciding.eq(deciding)
+        with m.If(deciding):
+            m.d.sync += [second.reason.eq(reason), second.has_all.eq(has_all)]
+            m.d.sync += [getattr(second, name).eq(getattr(first, name)) for name in
+                         ("sound", "payload", "only", "tagged", "vlan", "sport", "length",
+                          "frame_bytes", "record")]
+        return second, second_deciding
+
+    def _table_tests(self, m, header, deciding):
+        """Third cycle: the tests from UDP on, by what the flow table knows."""
+        lookup = self.lookups.payload
+        context = lookup.context
+        hit, too_long, cut = Signal(), Signal(), Signal()
+        m.d.comb += [
+            hit.eq(lookup.hit
+                   & (~context.check_vlan | (header.tagged & (header.vlan == context.vlan)))
+                   & (~context.check_sport | (header.sport == context.sport))),
+            too_long.eq(context.check_length & header.only
+                        & (header.length > context.message_bytes)),
+            cut.eq(too_long & context.cut),
+            self.length.eq(Mux(cut, context.message_bytes[:16], header.length)),
+        ]
+
+        reason = Signal(Reason)
+        with m.If(header.reason != Reason.NONE):
+            m.d.comb += reason.eq(header.reason)
+        with m.Elif(~lookup.dport_known):
+            m.d.comb += reason.eq(Reason.NOT_ROCE)
+        with m.Elif(~header.has_all):
+            m.d.comb += reason.eq(Reason.TRUNCATED_HEADER)
+        with m.Elif(~header.sound):
+            m.d.comb += reason.eq(Reason.LENGTH)
+        with m.Elif(~hit):
+            m.d.comb += reason.eq(Reason.NO_FLOW)
+        with m.Elif(~header.payload):
+            m.d.comb += reason.eq(Reason.OPCODE)
+        with m.Elif(too_long & ~cut):
+            m.d.comb += reason.eq(Reason.MESSAGE_LENGTH)
+
+        belongs = Cat(reason == known for known in
+                      (Reason.NONE, Reason.OPCODE, Reason.MESSAGE_LENGTH)).any()
+        with m.If(deciding):
+            m.d.sync += [
+                self.decision.reason.eq(reason),
+                self.decision.hit.eq(belongs),
+                self.decision.flow.eq(Mux(belongs, lookup.flow, 0)),
+                self.decision.length.eq(self.length),
+                self.decision.cut.eq(Mux(cut, header.length - context.message_bytes, 0)),
+                self.decision.record.eq(header.record),
+            ]
+
+    def _delay_beats(self, m, decided, frame_bytes):
+        """Beats beside the three cycles a decision takes."""
+        layout = data.StructLayout({
+            "beat": Received(self._config), "decided": 1, "bytes": LENGTH_BITS})
+        first = Signal(layout, name="beat_1", reset_less=True)
+        second = Signal(layout, name="beat_2", reset_less=True)
+        first_valid, second_valid = Signal(), Signal()
+        out = Signal.like(self.o.payload, reset_less=True)
+        m.d.sync += [
+            first_valid.eq(self.i.valid),
+            first.beat.eq(self.i.payload.beat),
+            first.decided.eq(decided),
+            first.bytes.eq(self.i.payload.bytes),
+            second_valid.eq(first_valid),
+            second.eq(first),
+            self.o.valid.eq(second_valid),
+            out.beat.eq(second.beat),
+            out.decided.eq(second.decided),
+            out.truncated.eq(second.bytes < frame_bytes),
+        ]
+        m.d.comb += self.o.payload.eq(out)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frozen configuration of a generated device: what can be chosen, checked once."""
+
+from dataclasses import dataclass
+
+__all__ = ["MAX_FRAME", "MIN_MAX_FRAME", "WIDTHS", "NicConfig"]
+
+#: Widths of the data path in bits. Nothing else in the design knows which one it is.
+WIDTHS = (64, 128, 256, 512, 1024)
+#: Longest frame in bytes, without FCS, that a device can be built for.
+MAX_FRAME = 9216
+#: Shortest ``max_frame``: a full-size frame of standard Ethernet.
+MIN_MAX_FRAME = 1514
+
+
+@dataclass(frozen=True, kw_only=True)
+class NicConfig:
+    """Choices of a ``TrimNic``.
+
+    Parameters
+    ----------
+    width : int
+        Bits a beat; one of :data:`WIDTHS`.
+    flows : int
+        Entries of the flow CAM, 1 to 64.
+    max_frame : int
+        Longest frame in bytes, without FCS; a longer one is cut there and dropped.
+    side_width : int
+        Bits of opaque side band carried beside each frame, 0 to 256.
+    """
+
+    width: int = 512
+    flows: int = 64
+    max_frame: int = MAX_FRAME
+    side_width: int = 0
+
+    def __post_init__(self):
+        if self.width not in WIDTHS:
+            raise ValueError(f"width must be one of {', '.join(map(str, WIDTHS))} bits, "
+                             f"not {self.width!r}")
+        if not (isinstance(self.flows, int) and 1 <= self.flows <= 64):
+            raise ValueError(f"flows must be 1 to 64, not {self.flows!r}")
+        if not (isinstance(self.max_frame, int)
+                and MIN_MAX_FRAME <= self.max_frame <= MAX_FRAME):
+            raise ValueError(f"max_frame must be {MIN_MAX_FRAME} to {MAX_FRAME} bytes, "
+                             f"not {self.max_frame!r}")
+        if not (isinstance(self.side_width, int) and 0 <= self.side_width <= 256):
+            raise ValueError(f"side_width must be 0 to 256 bits, not {self.side_width!r}")
+
+    @property
+    def lanes(self):
+        """Bytes a beat."""
+        return self.width // 8
+
+    @property
+    def max_beats(self):
+        """Beats of the longest frame."""
+        return -(-self.max_frame // self.lanes)
+
+    @property
+    def queue_beats(self):
+        """Depth of an output queue: room for one longest frame beside another, a power of two."""
+        return 1 << (2 * self.max_beats - 1).bit_length()
+
+    @property
+    def queue_records(self):
+        """Depth of the queue of metadata records."""
+        return min(self.queue_beats, 512)

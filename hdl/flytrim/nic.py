@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TrimNic: the endpoint. Frames in; payloads with their records, and everything else, out."""
+
+from amaranth import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from .admission import Admission, meta_layout
+from .axis import PacketSink, PacketSource, RecordSource, axil_members, axis_members
+from .classifier import Classifier
+from .context import VerdictRecord
+from .control import Control
+from .flow_cam import FlowCam
+from .packet import Packet
+from .parser import Parser
+from .stream import Queue
+from .stripper import Stripper
+from .truncator import Truncator
+
+__all__ = ["ADDRESS_WIDTH", "TrimNic"]
+
+#: Bits of a register's byte address.
+ADDRESS_WIDTH = 12
+#: Beats and records that can be on their way when ``room`` is looked at.
+IN_FLIGHT = 4
+
+
+class TrimNic(wiring.Component):
+    """Recognises registered flows, strips their headers and tails, passes all else by.
+
+    Nothing stalls between the receive port and the queues: every block has a fixed latency, so
+    that the parts of a frame meet again by construction. The first byte of a payload leaves 8 cycles
+    after the beat that completes the headers was accepted (one more where it shares its beat of
+    output with the next beat of input), while the trim queue is empty and its sink ready.
+
+    Parameters
+    ----------
+    config : NicConfig
+
+    Members
+    -------
+    s_axis_rx_* : frames from the MAC, AXI4-Stream; ``tready`` is always 1
+    m_axis_bypass_* : frames that were not trimmed, bit-exact
+    m_axis_trim_* : payloads
+    m_axis_meta_* : a metadata record a payload
+    m_axis_verdict_* : a verdict record a frame; a strobe, there is no ``tready``
+    s_axil_* : registers, AXI4-Lite
+    """
+
+    def __init__(self, config):
+        self._config = config
+        user = 1 + config.side_width
+        super().__init__({
+            **axis_members("s_axis_rx", In, config.width, user=user),
+            **axis_members("m_axis_bypass", Out, config.width, user=user),
+            **axis_members("m_axis_trim", Out, config.width, user=1),
+            **axis_members("m_axis_meta", Out, 256 + config.side_width, keep=False),
+            **axis_members("m_axis_verdict", Out, 32, keep=False, ready=False),
+            **axil_members("s_axil", ADDRESS_WIDTH),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        frame, payload = Packet(config.width, config.side_width), Packet(config.width)
+        meta = meta_layout(config)
+        frame_margin = config.max_beats + IN_FLIGHT
+
+        m.submodules.receive = receive = PacketSink(config)
+        m.submodules.parser = parser = Parser(config)
+        m.submodules.classifier = classifier = Classifier(config)
+        m.submodules.flow_cam = flow_cam = FlowCam(config.flows)
+        m.submodules.stripper = stripper = Stripper(config)
+        m.submodules.truncator = truncator = Truncator(config)
+        m.submodules.admission = admission = Admission(config)
+        m.submodules.bypass_queue = bypass_queue = Queue(
+            frame, depth=config.queue_beats, margin=frame_margin)
+        m.submodules.trim_queue = trim_queue = Queue(
+            payload, depth=config.queue_beats, margin=frame_margin)
+        m.submodules.meta_queue = meta_queue = Queue(
+            meta, depth=config.queue_records, margin=IN_FLIGHT)
+        m.submodules.bypass = bypass = PacketSource(config.width, side_width=config.side_width)
+        m.submodules.trim = trim = PacketSource(config.width)
+        m.submodules.meta = records = RecordSource(meta, 256 + config.side_width)
+        m.submodules.control = control = Control(config, ADDRESS_WIDTH)
+
+        self._wire(m, "s_axis_rx", receive)
+        connect(m, receive.o, parser.i)
+        m.d.comb += [
+            classifier.i.valid.eq(parser.o.valid), classifier.i.payload.eq(parser.o.payload),
+            stripper.i.valid.eq(parser.o.valid), stripper.i.payload.eq(parser.o.payload),
+        ]
+        connect(m, classifier.keys, flow_cam.i)
+        connect(m, flow_cam.o, classifier.lookups)
+        connect(m, stripper.o, truncator.i)
+        m.d.comb += [
+            truncator.length.eq(classifier.length),
+            truncator.damaged.eq(admission.damaged),
+        ]
+        connect(m, classifier.o, admission.i)
+        connect(m, truncator.o, admission.payload)
+        m.d.comb += [
+            admission.decision.eq(classifier.decision),
+            admission.ended.eq(truncator.ended),
+            admission.sent.eq(truncator.sent),
+            admission.bypass_room.eq(bypass_queue.room),
+            admission.trim_room.eq(trim_queue.room),
+            admission.meta_room.eq(meta_queue.room),
+        ]
+        connect(m, admission.bypass, bypass_queue.i)
+        connect(m, admission.trim, trim_queue.i)
+        connect(m, admission.meta, meta_queue.i)
+        m.d.comb += [
+            bypass_queue.commit.eq(admission.commit), bypass_queue.rewind.eq(admission.rewind),
+            trim_queue.commit.eq(1), meta_queue.commit.eq(1),
+        ]
+        connect(m, bypass_queue.o, bypass.i)
+        connect(m, trim_queue.o, trim.i)
+        connect(m, meta_queue.o, records.i)
+        self._wire(m, "m_axis_bypass", bypass)
+        self._wire(m, "m_axis_trim", trim)
+        self._wire(m, "m_axis_meta", records)
+        m.d.comb += [
+            self.m_axis_verdict_tvalid.eq(admission.verdicts.valid),
+            self.m_axis_verdict_tdata.eq(admission.verdicts.payload),
+        ]
+
+        connect(m, control.flows, flow_cam.commands)
+        m.d.comb += control.flow_status.eq(flow_cam.status)
+        self._wire(m, "s_axil", control)
+        return m
+
+    def _wire(self, m, prefix, block):
+        """Connects this device's ports named ``prefix`` to the same ports of ``block``."""
+        for name, member in self.signature.members.items():
+            if not name.startswith(f"{prefix}_"):
+                continue
+            inner = getattr(block, name.replace(prefix, block.prefix, 1))
+            outer = getattr(self, name)
+            if member.flow is In:
+                m.d.comb += inner.eq(outer)
+            else:
+                m.d.comb += outer.eq(inner)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pad truncator: a payload without what follows it."""
+
+from amaranth import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .context import LENGTH_BITS
+from .packet import Packet, thermometer
+from .stripper import Stripped
+
+__all__ = ["Truncator"]
+
+
+class Truncator(wiring.Component):
+    """Ends each payload after ``length`` bytes, and holds its last beat until the frame has ended.
+
+    So the last beat can carry a flag for what shows only at the frame's end. A frame that ends
+    early ends its payload early; a payload of no bytes has no beat. Latency 1 cycle, but for the
+    last beat, which leaves with ``ended``, 1 cycle behind the item with ``end``.
+
+    Members
+    -------
+    i : lane of :class:`Stripped`
+    length : payload bytes of the frame, sampled with its first item
+    damaged : sampled with ``ended``: sets the error flag of the last beat
+    o : lane of :class:`Packet`
+    ended : one cycle for each frame, with its last beat of payload if it has one
+    sent : with ``ended``: bytes of payload that the frame had, ``length`` unless it ended early
+    """
+
+    def __init__(self, config):
+        self._config = config
+        super().__init__({
+            "i": In(stream.Signature(Stripped(config.width), always_ready=True)),
+            "length": In(16),
+            "damaged": In(1),
+            "o": Out(stream.Signature(Packet(config.width), always_ready=True)),
+            "ended": Out(1),
+            "sent": Out(LENGTH_BITS),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        lanes, item = self._config.lanes, self.i.payload
+
+        following = Signal(16)
+        left = Mux(item.first, self.length, following)
+        count = Signal.like(item.count)
+        m.d.comb += count.eq(Mux(left < item.count, left, item.count))
+        keep = Signal(lanes)
+        m.d.comb += keep.eq(thermometer(left, lanes) & thermometer(item.count, lanes))
+        has_data = self.i.valid & (count > 0)
+        last = (left <= lanes) | item.final
+
+        beat = Signal(Packet(self._config.width), reset_less=True)
+        waiting, sent = Signal(), Signal(LENGTH_BITS)
+        with m.If(self.i.valid & (item.count > 0)):
+            m.d.sync += following.eq(Mux(left > lanes, left - lanes, 0))
+
+        m.d.sync += self.ended.eq(self.i.valid & item.end)
+        with m.If(self.o.valid):
+            m.d.sync += waiting.eq(0)
+        with m.If(self.ended):
+            m.d.sync += sent.eq(0)
+        with m.If(has_data):
+            m.d.sync += [
+                waiting.eq(1),
+                beat.data.eq(item.data & Cat(bit.replicate(8) for bit in keep)),
+                beat.count.eq(count),
+                beat.last.eq(last),
+                sent.eq(Mux(item.first, 0, sent) + count),
+            ]
+
+        m.d.comb += [
+            self.o.valid.eq(waiting & (~beat.last | self.ended)),
+            self.o.payload.eq(beat),
+            self.o.payload.error.eq(beat.last & self.damaged),
+            self.sent.eq(sent),
+        ]
+        return m
