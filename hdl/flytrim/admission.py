@@ -30,6 +30,7 @@ class Admission(wiring.Component):
     -------
     i, decision : from the classifier
     payload, ended, sent : from the truncator, in step with ``i``
+    icrc_good : from the ICRC checker, in step with ``i``
     damaged : to the truncator: the frame that ends in this cycle is damaged
     bypass_room, trim_room, meta_room : from the queues
     bypass, commit, rewind : to the bypass queue
@@ -47,6 +48,7 @@ class Admission(wiring.Component):
             "payload": In(stream.Signature(Packet(config.width), always_ready=True)),
             "ended": In(1),
             "sent": In(LENGTH_BITS),
+            "icrc_good": In(1),
             "damaged": Out(1),
             "bypass_room": In(1),
             "trim_room": In(1),
@@ -84,6 +86,8 @@ class Admission(wiring.Component):
             m.d.comb += damage.eq(Reason.MAC_ERROR)
         with m.Elif(wants_trim & self.i.payload.truncated):
             m.d.comb += damage.eq(Reason.TRUNCATED)
+        with m.Elif(wants_trim & decision.check_icrc & ~self.icrc_good):
+            m.d.comb += damage.eq(Reason.ICRC)
 
         m.d.comb += [
             self.bypass.valid.eq(self.i.valid & bypass_admitted),

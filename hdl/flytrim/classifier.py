@@ -21,6 +21,7 @@ class Decision(data.Struct):
 
     reason: 8
     hit: 1
+    check_icrc: 1
     flow: 16
     length: 16
     cut: 16
@@ -103,7 +104,7 @@ class Classifier(wiring.Component):
             m.d.sync += [
                 first.eq(parsed),
                 has_all.eq(parsed.has_bth & has_extensions),
-                checksum_sound.eq(~parsed.ipv4 | is_sound(*compress(parsed.checksum, 2))),
+                checksum_sound.eq(~parsed.ipv4_at.any() | is_sound(*compress(parsed.checksum, 2))),
             ]
 
         reason = Signal(Reason)
@@ -173,6 +174,7 @@ class Classifier(wiring.Component):
             m.d.sync += [
                 self.decision.reason.eq(reason),
                 self.decision.hit.eq(belongs),
+                self.decision.check_icrc.eq(context.check_icrc),
                 self.decision.flow.eq(Mux(belongs, lookup.flow, 0)),
                 self.decision.length.eq(self.length),
                 self.decision.cut.eq(Mux(cut, header.length - context.message_bytes, 0)),

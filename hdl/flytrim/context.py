@@ -7,12 +7,14 @@ the ``tdata`` of a stream, so their layouts are part of the product; fields stan
 
 from amaranth.lib import data
 
-from .headers import MAX_HEADER_BYTES
+from .headers import BTH, IPV6, L3_OFFSETS, MAX_HEADER_BYTES, UDP
 from .packet import Packet
 
 __all__ = ["FlowContext", "FlowKey", "Lookup", "MetaRecord", "Parsed", "Received", "RecordFields",
            "VerdictRecord"]
 
+#: Behind the last byte of a frame that the ICRC masks, the first reserved byte of the BTH.
+ICRC_MASKED_END = max(L3_OFFSETS) + IPV6.size + UDP.size + BTH.reserved.bit // 8 + 1
 #: Bits of a frame's length in bytes.
 LENGTH_BITS = 14
 
@@ -119,7 +121,8 @@ class Parsed(data.StructLayout):
     bytes : bytes of the frame so far
     header_reason : reason found in Ethernet and IP headers, but for their lengths and checksum
     checksum : IPv4 header sum in four words, see :mod:`flytrim.checksum`
-    ipv4 : the checksum counts
+    at_beat : the number of the beat, one-hot; the last place stands for all further ones
+    ipv4_at, ipv6_at : behind how many VLAN tags the header starts, one-hot; known with its first byte
     has_link, has_ip, has_udp, has_bth : the frame has reached the end of that header
     header_bytes : Ethernet to last extension header, at most 110
     length : payload bytes by UDP length, header stack and pad count; modulo 2^16
@@ -127,6 +130,7 @@ class Parsed(data.StructLayout):
     frame_bytes : where the IP datagram ends, from the frame's first byte
     payload : the opcode carries payload, and TVer is 0
     only : the packet is a whole message
+    record : what the metadata record takes from the headers
     """
 
     def __init__(self, config):
@@ -136,7 +140,9 @@ class Parsed(data.StructLayout):
             "bytes": LENGTH_BITS,
             "header_reason": 8,
             "checksum": data.ArrayLayout(16, 4),
-            "ipv4": 1,
+            "at_beat": len(range(0, ICRC_MASKED_END, config.lanes)) + 1,
+            "ipv4_at": 3,
+            "ipv6_at": 3,
             "has_link": 1,
             "has_ip": 1,
             "has_udp": 1,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 __all__ = [
     "AETH", "ATOMIC_ACK_ETH", "ATOMIC_ETH", "BTH", "DETH", "ETHERNET", "EXTENSION_PROTOCOLS",
-    "ICRC_BYTES", "IETH", "IMMDT", "IPV4", "IPV6", "IP_FRAGMENT", "IP_UDP", "MAX_HEADER_BYTES",
-    "OPCODES", "RETH", "ROCE_PORT", "TPIDS", "TYPE_IPV4", "TYPE_IPV6", "UDP", "VLAN", "Field",
+    "ICRC_BYTES", "IETH", "IMMDT", "IPV4", "IPV6", "IP_FRAGMENT", "IP_UDP", "L3_OFFSETS",
+    "MAX_HEADER_BYTES", "OPCODES", "RETH", "ROCE_PORT", "TPIDS", "TYPE_IPV4", "TYPE_IPV6", "UDP", "VLAN", "Field",
     "Header", "Opcode", "Place",
 ]
 
@@ -75,6 +75,8 @@ IETH = Header("IETH", rkey=32)
 ATOMIC_ETH = Header("AtomicETH", address=64, rkey=32, swap=64, compare=64)
 ATOMIC_ACK_ETH = Header("AtomicAckETH", original=64)
 
+#: Where an IP header can start: behind no, one or two VLAN tags.
+L3_OFFSETS = tuple(ETHERNET.size + tags * VLAN.size for tags in range(3))
 ICRC_BYTES = 4
 ROCE_PORT = 4791
 

@@ -11,6 +11,7 @@ from .classifier import Classifier
 from .context import VerdictRecord
 from .control import Control
 from .flow_cam import FlowCam
+from .icrc import IcrcChecker
 from .packet import Packet
 from .parser import Parser
 from .stream import Queue
@@ -72,6 +73,7 @@ class TrimNic(wiring.Component):
         m.submodules.flow_cam = flow_cam = FlowCam(config.flows)
         m.submodules.stripper = stripper = Stripper(config)
         m.submodules.truncator = truncator = Truncator(config)
+        m.submodules.icrc = icrc = IcrcChecker(config)
         m.submodules.admission = admission = Admission(config)
         m.submodules.bypass_queue = bypass_queue = Queue(
             frame, depth=config.queue_beats, margin=frame_margin)
@@ -89,6 +91,7 @@ class TrimNic(wiring.Component):
         m.d.comb += [
             classifier.i.valid.eq(parser.o.valid), classifier.i.payload.eq(parser.o.payload),
             stripper.i.valid.eq(parser.o.valid), stripper.i.payload.eq(parser.o.payload),
+            icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload),
         ]
         connect(m, classifier.keys, flow_cam.i)
         connect(m, flow_cam.o, classifier.lookups)
@@ -103,6 +106,7 @@ class TrimNic(wiring.Component):
             admission.decision.eq(classifier.decision),
             admission.ended.eq(truncator.ended),
             admission.sent.eq(truncator.sent),
+            admission.icrc_good.eq(icrc.good),
             admission.bypass_room.eq(bypass_queue.room),
             admission.trim_room.eq(trim_queue.room),
             admission.meta_room.eq(meta_queue.room),

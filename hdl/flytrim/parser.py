@@ -13,8 +13,6 @@ from .verdict import Reason
 
 __all__ = ["Parser"]
 
-#: Where the IP header can start: behind no, one or two VLAN tags.
-L3_OFFSETS = tuple(h.ETHERNET.size + tags * h.VLAN.size for tags in range(3))
 #: Bytes of extension headers that a packet with payload can have.
 PAYLOAD_EXTENSION_BYTES = max(op.extension_bytes for op in h.OPCODES.values() if op.payload)
 
@@ -93,7 +91,7 @@ class Parser(wiring.Component):
                 m.d.sync += kept.eq(now)
             return now
 
-        places = [offset - 2 for offset in L3_OFFSETS]
+        places = [offset - 2 for offset in h.L3_OFFSETS]
         tag = [fact(f"tag_{n}", place, h.TPIDS) for n, place in enumerate(places[:2])]
         ipv4 = [fact(f"ipv4_{n}", place, [h.TYPE_IPV4]) for n, place in enumerate(places)]
         ipv6 = [fact(f"ipv6_{n}", place, [h.TYPE_IPV6]) for n, place in enumerate(places)]
@@ -110,19 +108,22 @@ class Parser(wiring.Component):
 
         out = Signal(Received(self._config), reset_less=True)
         out_valid, seen, total = Signal(), Signal(7), Signal(len(self.o.payload.bytes))
+        at_beat = Signal(len(self.o.payload.at_beat))
+        last_place = len(at_beat) - 1
         m.d.sync += [
             out_valid.eq(valid),
             out.eq(beat),
             seen.eq(Mux(index >= header_beats, 127, (index * lanes + beat.packet.count)[:7])),
             total.eq(index * lanes + beat.packet.count),
+            at_beat.eq(Cat(*(index == n for n in range(last_place)), index >= last_place)),
         ]
         if lanes * header_beats > 127:
             # The last header beat alone may hold more bytes than ``seen`` can count.
             with m.If((index < header_beats) & (index * lanes + beat.packet.count > 127)):
                 m.d.sync += seen.eq(127)
-        return out_valid, out, seen, total, window, tagged, at4, at6
+        return out_valid, out, seen, total, at_beat, window, tagged, at4, at6
 
-    def _align(self, m, valid, beat, seen, total, window, tagged, at4, at6):
+    def _align(self, m, valid, beat, seen, total, at_beat, window, tagged, at4, at6):
         """Second cycle: each header to where it can be read, whatever stands before it."""
         def at(offset, size):
             """``size`` bytes of the window; zero beyond its end."""
@@ -134,12 +135,12 @@ class Parser(wiring.Component):
         l4 = Signal(8 * l4_size, reset_less=True)
         tci = Signal(8 * h.VLAN.size, reset_less=True)
         m.d.sync += [
-            ip4.eq(select((at4[n], at(l3, h.IPV4.size)) for n, l3 in enumerate(L3_OFFSETS))),
-            ip6.eq(select((at6[n], at(l3, h.IPV6.size)) for n, l3 in enumerate(L3_OFFSETS))),
+            ip4.eq(select((at4[n], at(l3, h.IPV4.size)) for n, l3 in enumerate(h.L3_OFFSETS))),
+            ip6.eq(select((at6[n], at(l3, h.IPV6.size)) for n, l3 in enumerate(h.L3_OFFSETS))),
             l4.eq(select([(at4[n], at(l3 + h.IPV4.size, l4_size))
-                          for n, l3 in enumerate(L3_OFFSETS)]
+                          for n, l3 in enumerate(h.L3_OFFSETS)]
                          + [(at6[n], at(l3 + h.IPV6.size, l4_size))
-                            for n, l3 in enumerate(L3_OFFSETS)])),
+                            for n, l3 in enumerate(h.L3_OFFSETS)])),
             tci.eq(at(h.ETHERNET.size, h.VLAN.size)),
         ]
 
@@ -150,24 +151,25 @@ class Parser(wiring.Component):
 
         out_valid = Signal()
         m.d.sync += out_valid.eq(valid)
-        return (out_valid, *map(delay, (beat, seen, total, tagged, at4, at6)), ip4, ip6, l4, tci)
+        return (out_valid, *map(delay, (beat, seen, total, at_beat, tagged, at4, at6)), ip4, ip6, l4, tci)
 
-    def _decode(self, m, valid, beat, seen, total, tagged, at4, at6, ip4, ip6, l4, tci):
+    def _decode(self, m, valid, beat, seen, total, at_beat, tagged, at4, at6, ip4, ip6, l4, tci):
         """Third cycle: fields, lengths, and the reasons that need no table."""
         out = Signal.like(self.o.payload, reset_less=True)
         m.d.comb += self.o.payload.eq(out)
         m.d.sync += [self.o.valid.eq(valid), out.beat.eq(beat), out.seen.eq(seen),
-                     out.bytes.eq(total)]
+                     out.bytes.eq(total), out.at_beat.eq(at_beat),
+                     out.ipv4_at.eq(at4), out.ipv6_at.eq(at6)]
 
         def reached(offset, size4, size6):
             """Whether the frame has come to the end of the header at the given place."""
-            return Cat(*(at4[n] & (seen >= l3 + size4) for n, l3 in enumerate(L3_OFFSETS)),
-                       *(at6[n] & (seen >= l3 + size6) for n, l3 in enumerate(L3_OFFSETS))).any()
+            return Cat(*(at4[n] & (seen >= l3 + size4) for n, l3 in enumerate(h.L3_OFFSETS)),
+                       *(at6[n] & (seen >= l3 + size6) for n, l3 in enumerate(h.L3_OFFSETS))).any()
 
         l4_end = h.UDP.size + h.BTH.size
         m.d.sync += [
             out.has_link.eq(Cat(tagged[n] & (seen >= l3)
-                                for n, l3 in enumerate(L3_OFFSETS)).any()),
+                                for n, l3 in enumerate(h.L3_OFFSETS)).any()),
             out.has_ip.eq(reached("ip", h.IPV4.size, h.IPV6.size)),
             out.has_udp.eq(reached("udp", h.IPV4.size + h.UDP.size, h.IPV6.size + h.UDP.size)),
             out.has_bth.eq(reached("bth", h.IPV4.size + l4_end, h.IPV6.size + l4_end)),
@@ -209,16 +211,15 @@ class Parser(wiring.Component):
         m.d.sync += [
             out.header_reason.eq(reason),
             out.checksum.eq(Cat(compress(words, 4))),
-            out.ipv4.eq(is4),
             out.key.ipv6.eq(is6),
             out.key.src.eq(v4(h.IPV4.src) | v6(h.IPV6.src)),
             out.key.dst.eq(v4(h.IPV4.dst) | v6(h.IPV6.dst)),
             out.record.ecn.eq(v4(h.IPV4.ecn) | v6(h.IPV6.ecn)),
             out.frame_bytes.eq(select(
                 [(at4[n], (v4(h.IPV4.total_length) + l3)[:17])
-                 for n, l3 in enumerate(L3_OFFSETS)]
+                 for n, l3 in enumerate(h.L3_OFFSETS)]
                 + [(at6[n], (v6(h.IPV6.payload_length) + l3 + h.IPV6.size)[:17])
-                   for n, l3 in enumerate(L3_OFFSETS)])),
+                   for n, l3 in enumerate(h.L3_OFFSETS)])),
         ]
 
     def _decode_transport(self, m, out, at4, at6, ip4, ip6, l4):
@@ -252,8 +253,8 @@ class Parser(wiring.Component):
 
         stack = Signal(range(h.MAX_HEADER_BYTES + 1))
         m.d.comb += stack.eq(select(
-            [(at4[n], Const(l3 + h.IPV4.size, 7)) for n, l3 in enumerate(L3_OFFSETS)]
-            + [(at6[n], Const(l3 + h.IPV6.size, 7)) for n, l3 in enumerate(L3_OFFSETS)]))
+            [(at4[n], Const(l3 + h.IPV4.size, 7)) for n, l3 in enumerate(h.L3_OFFSETS)]
+            + [(at6[n], Const(l3 + h.IPV6.size, 7)) for n, l3 in enumerate(h.L3_OFFSETS)]))
 
         fixed = h.UDP.size + h.BTH.size + h.ICRC_BYTES
         rest = udp_length - (extension_bytes + pad_count + fixed)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FLOWS.toml: the device and its registered flows, as a user writes them.
+
+Every fault ends in an :class:`~flytrim.errors.InputError` of one line that names the file, the
+entry, the value and the remedy.
+"""
+
+import difflib
+import ipaddress
+import json
+import tomllib
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from .config import MAX_FRAME, MIN_MAX_FRAME, WIDTHS, NicConfig
+from .errors import InputError
+from .model import Flow
+
+__all__ = ["FlowFile", "load"]
+
+#: Entries of the flow table of the device that a capture runs through.
+TABLE_ENTRIES = 64
+
+# Keys and values of the format whose parts are not built yet.
+_LATER_KEYS = {"path_mtu", "start_psn", "order", "buffer", "port", "lean_id", "flush_ns", "header"}
+_LATER_VALUES = {("action", "reassemble"), ("action", "reduce"), ("icrc", "check")}
+_LATER_TABLES = {"group"}
+
+
+def _address(text):
+    # A bare number would pass for an address; a zone ("%eth0") is no part of a packet.
+    if not isinstance(text, str) or "%" in text:
+        raise ValueError(text)
+    return ipaddress.ip_address(text)
+
+
+_Address = Annotated[ipaddress.IPv4Address | ipaddress.IPv6Address, BeforeValidator(_address)]
+
+
+class _Entry(BaseModel):
+    """A table of the file. A field's description says what is allowed: the remedy in a fault."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Device(_Entry):
+    width: Literal[WIDTHS] = Field(
+        512, description=f"must be {', '.join(map(str, WIDTHS[:-1]))} or {WIDTHS[-1]} bits")
+    clock_mhz: float = Field(250, gt=0, le=10_000,
+                             description="must be a clock in MHz, above 0 and up to 10000")
+    max_frame: int = Field(MAX_FRAME, ge=MIN_MAX_FRAME, le=MAX_FRAME,
+                           description=f"must be {MIN_MAX_FRAME} to {MAX_FRAME} bytes")
+
+
+class _Flow(_Entry):
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$",
+                      description="must be 1 to 64 letters, digits, '_', '-' or '.', in quotes")
+    src: _Address = Field(description='must be an IPv4 or IPv6 address such as "10.0.0.1"')
+    dst: _Address = Field(description='must be an IPv4 or IPv6 address such as "10.0.0.9"')
+    dqpn: int = Field(ge=0, le=0xFFFFFF,
+                      description="must be the destination queue pair, 0 to 0xffffff")
+    action: Literal["trim"] = Field("trim", description='must be "trim"')
+    udp_dport: int = Field(4791, ge=1, le=0xFFFF, description="must be a UDP port, 1 to 65535")
+    udp_sport: int | None = Field(None, ge=0, le=0xFFFF,
+                                  description="must be a UDP port, 0 to 65535")
+    vlan: int | None = Field(None, ge=0, le=4094, description="must be a VLAN ID, 0 to 4094")
+    icrc: Literal["ignore"] = Field("ignore", description='must be "ignore"')
+    message_bytes: int | None = Field(None, ge=1, le=1 << 31,
+                                      description="must be 1 to 2147483648 bytes")
+    excess: Literal["bypass", "cut"] = Field("bypass", description='must be "bypass" or "cut"')
+
+
+@dataclass(frozen=True)
+class FlowFile:
+    """What a FLOWS.toml says.
+
+    ``config`` is the device to build, ``flows`` the :class:`flytrim.model.Flow` list whose order
+    gives the flow numbers, ``clock_mhz`` the clock that cycles are turned into time with.
+    """
+
+    config: NicConfig
+    flows: tuple
+    clock_mhz: float
+
+
+def load(path):
+    """Read a FLOWS.toml. Raises :class:`InputError`."""
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the flows file: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is not TOML: {error}") from None
+    try:
+        return _parse(document)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _parse(document):
+    for key in document:
+        if key in _LATER_TABLES:
+            raise InputError(f"[[{key}]] needs a later version: remove it")
+        if key not in ("device", "flow"):
+            raise InputError(_unknown(key, ("device", "flow")))
+    device = document.get("device", {})
+    if not isinstance(device, dict):
+        raise InputError("device must be a table: write [device]")
+    device = _validate(_Device, device, "[device]")
+    entries = document.get("flow", [])
+    if not (isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)):
+        raise InputError("flow must be a list of tables: write [[flow]]")
+    if not entries:
+        raise InputError("no flow is registered: add a [[flow]]")
+    if len(entries) > TABLE_ENTRIES:
+        raise InputError(f"[[flow]] {TABLE_ENTRIES + 1}: the flow table has {TABLE_ENTRIES} "
+                         f"entries and the file {len(entries)} flows: remove "
+                         f"{len(entries) - TABLE_ENTRIES}")
+    flows = tuple(_flow(entry, number) for number, entry in enumerate(entries, 1))
+    _check_pairs(flows)
+    config = NicConfig(width=device.width, flows=TABLE_ENTRIES, max_frame=device.max_frame)
+    return FlowFile(config, flows, device.clock_mhz)
+
+
+def _flow(entry, number):
+    name = entry.get("name")
+    label = f'flow "{name}"' if isinstance(name, str) and name else f"[[flow]] {number}"
+    for key, value in entry.items():
+        if key in _LATER_KEYS:
+            raise InputError(f"{label}: {key} needs a later version: remove it")
+        if isinstance(value, str) and (key, value) in _LATER_VALUES:
+            default = _Flow.model_fields[key].default
+            raise InputError(f'{label}: {key} = {_toml(value)} needs a later version: '
+                             f'write "{default}"')
+    checked = _validate(_Flow, entry, label)
+    if checked.src.version != checked.dst.version:
+        raise InputError(f'{label}: src = "{checked.src}" and dst = "{checked.dst}" are of two IP '
+                         f'versions: give both as IPv4 or both as IPv6')
+    if checked.excess == "cut" and checked.message_bytes is None:
+        raise InputError(f'{label}: excess = "cut" has no length to cut to: add message_bytes')
+    return Flow(**checked.model_dump(exclude={"action"}))
+
+
+def _check_pairs(flows):
+    names, keys = {}, {}
+    for number, flow in enumerate(flows, 1):
+        if flow.name in names:
+            raise InputError(f'[[flow]] {number}: name = "{flow.name}" is taken by [[flow]] '
+                             f'{names[flow.name]}: choose another')
+        names[flow.name] = number
+        other = keys.setdefault(flow.key, flow)
+        if other is flow:
+            continue
+        if (other.vlan, other.udp_sport) == (flow.vlan, flow.udp_sport):
+            raise InputError(f'flow "{flow.name}": has the key of flow "{other.name}" ({flow.src} '
+                             f'to {flow.dst}, port {flow.udp_dport}, QP {flow.dqpn:#x}): '
+                             f'remove one')
+        raise InputError(f'flow "{flow.name}": overlaps flow "{other.name}", they differ only in '
+                         f'vlan or udp_sport: give one another dqpn or remove it')
+
+
+def _validate(model, table, label):
+    try:
+        return model.model_validate(table)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+    key = fault["loc"][0]
+    if fault["type"] == "extra_forbidden":
+        raise InputError(f"{label}: {_unknown(key, model.model_fields)}")
+    allowed = model.model_fields[key].description
+    if fault["type"] == "missing":
+        raise InputError(f"{label}: {key} is missing: it {allowed}")
+    raise InputError(f"{label}: {key} = {_toml(table[key])}: {allowed}")
+
+
+def _unknown(key, known):
+    nearest = difflib.get_close_matches(key, known, 1)
+    if nearest:
+        return f'unknown key "{key}": did you mean "{nearest[0]}"?'
+    return f'unknown key "{key}": known are {", ".join(known)}'
+
+
+def _toml(value):
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
