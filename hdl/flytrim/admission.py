@@ -106,7 +106,7 @@ class Admission(wiring.Component):
             record.flow.eq(decision.flow),
             record.reason.eq(damage),
             record.length.eq(self.sent),
-            record.cut.eq(Mux(damage == Reason.NONE, decision.cut, 0)),
+            record.cut.eq(decision.cut),
         ]
         if self._config.side_width:
             m.d.comb += self.meta.payload.side.eq(at_first(packet.side, "side"))

@@ -61,7 +61,8 @@ class PacketSink(wiring.Component):
     """Receive port: AXI4-Stream in, a lane of frames out. Latency 1 cycle, never stalls.
 
     A beat that breaks the packing rules (a hole in ``tkeep``, a partial ``tkeep`` before the last
-    beat, no byte at all) marks its frame as bad. A frame longer than ``max_frame`` is ended there
+    beat, no byte at all) counts as a full one, with zeros where no byte was given, and marks its
+    frame as bad. A frame longer than ``max_frame`` is ended there
     with the error flag and ``oversize``, and the rest of it discarded up to its last beat.
 
     Parameters
@@ -92,15 +93,13 @@ class PacketSink(wiring.Component):
 
         keep = Signal(lanes)
         m.d.comb += keep.eq(self.axis_tkeep & (Const(-1, lanes) >> Mux(at_limit, lanes - allowed, 0)))
-        # A lane is the last one when the next lane is empty; of several, the tkeep has a hole.
-        ends = Signal(lanes)
-        m.d.comb += ends.eq(keep & ~(keep >> 1))
-        count = Signal(range(lanes + 1))
-        for lane in range(lanes):
-            with m.If(keep[lane]):
-                m.d.comb += count.eq(lane + 1)
-        malformed = ((~keep & (keep >> 1)).any() | ~keep[0]
-                     | (~self.axis_tlast & ~self.axis_tkeep[-1]))
+        # The last lane in use is the one whose next lane is empty: one-hot, but for a hole.
+        ends = keep & ~(keep >> 1)
+        count = Cat(Cat(ends[lane] for lane in range(lanes) if lane + 1 >> bit & 1).any()
+                    for bit in range(lanes.bit_length()))
+        malformed = Signal()
+        m.d.comb += malformed.eq((~keep & (keep >> 1)).any() | ~keep[0]
+                                 | (~self.axis_tlast & ~self.axis_tkeep[-1]))
         over = at_limit & (~self.axis_tlast | self.axis_tkeep[allowed:].any())
 
         take = Signal()
@@ -109,7 +108,7 @@ class PacketSink(wiring.Component):
         m.d.sync += [
             out.packet.data.eq(Cat(self.axis_tdata.word_select(lane, 8) & keep[lane].replicate(8)
                                    for lane in range(lanes))),
-            out.packet.count.eq(Mux(keep[0], count, 1)),
+            out.packet.count.eq(Mux(malformed, lanes, count)),
             out.packet.last.eq(self.axis_tlast | over),
             out.packet.error.eq(bad | malformed | over | (self.axis_tlast & self.axis_tuser[0])),
             out.first.eq(index == 0),

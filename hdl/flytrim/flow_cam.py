@@ -3,7 +3,7 @@
 
 import enum
 
-from amaranth import Array, Cat, Module, Signal, unsigned
+from amaranth import Array, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -116,7 +116,8 @@ class FlowCam(wiring.Component):
         command = self.commands.payload
         held = Signal(FlowCommand, reset_less=True)
         entry, occupied = Signal(range(self._flows)), Signal()
-        number, read_number, reading = Signal(range(self._flows + 1)), Signal(entry.shape()), Signal()
+        number, read_number = Signal(range(self._flows + 2)), Signal(range(self._flows))
+        reading = Signal()
         m.d.comb += [
             entry.eq(held.flow),
             occupied.eq(Array(valids)[entry]),
@@ -131,8 +132,12 @@ class FlowCam(wiring.Component):
             getattr(read.data.context, name) == getattr(held.context, name)
             for name in ("check_vlan", "vlan", "check_sport", "sport")).all()
         # Replacing an entry by a flow of the same key is no collision with itself.
-        collides = (reading & Array(valids)[read_number] & same_key
-                    & ~((held.operation == FlowOperation.REPLACE) & (read_number == entry)))
+        itself = (held.operation == FlowOperation.REPLACE) & (read_number == entry)
+        collides, overlaps = Signal(), Signal()
+        m.d.sync += [
+            collides.eq(reading & Array(valids)[read_number] & same_key & ~itself),
+            overlaps.eq(~same_options),
+        ]
 
         written = Signal()
         with m.FSM():
@@ -159,13 +164,14 @@ class FlowCam(wiring.Component):
             with m.State("Search"):
                 m.d.sync += [number.eq(number + 1), read_number.eq(number), reading.eq(1)]
                 with m.If(collides):
-                    m.d.sync += self.status.eq(FlowStatus.OVERLAP)
-                    with m.If(same_options):
-                        m.d.sync += self.status.eq(FlowStatus.DUPLICATE)
+                    m.d.sync += self.status.eq(Mux(overlaps, FlowStatus.OVERLAP,
+                                                   FlowStatus.DUPLICATE))
                     m.next = "Ready"
-                with m.Elif(number == self._flows):
-                    m.d.comb += [written.eq(1), write.en.eq(1)]
-                    m.next = "Ready"
+                with m.Elif(number == self._flows + 1):
+                    m.next = "Commit"
+            with m.State("Commit"):
+                m.d.comb += [written.eq(1), write.en.eq(1)]
+                m.next = "Ready"
 
         context_written = Signal()
         m.d.sync += context_written.eq(written)
