@@ -15,15 +15,14 @@ __all__ = ["Classified", "Classifier", "Decision"]
 class Decision(data.Struct):
     """What the headers and the flow table say of a frame.
 
-    ``reason`` is ``NONE`` or one of the bypass codes. ``length`` and ``cut`` are the payload bytes
-    that stay and that the preset message length takes off.
+    ``reason`` is ``NONE`` or one of the bypass codes. ``cut`` is how many bytes of payload the preset
+    message length takes off.
     """
 
     reason: 8
     hit: 1
     check_icrc: 1
     flow: 16
-    length: 16
     cut: 16
     record: RecordFields
 
@@ -52,7 +51,8 @@ class Classifier(wiring.Component):
     i : lane of :class:`Parsed`
     keys : lane of :class:`FlowKey`, to the flow table
     lookups : lane of :class:`Lookup`, from the flow table, 2 cycles later; holds between results
-    length : payload bytes that stay, of the frame last decided; one cycle ahead of ``decision``
+    length, limit, limited : payload bytes of the frame last decided; how many of them stay, where
+        the preset message length cuts them; one cycle ahead of ``decision``
     o : lane of :class:`Classified`, a beat for a beat
     decision : of the frame last decided; holds until that of the next one
     """
@@ -66,6 +66,8 @@ class Classifier(wiring.Component):
             "keys": Out(stream.Signature(FlowKey, always_ready=True)),
             "lookups": In(stream.Signature(Lookup, always_ready=True)),
             "length": Out(16),
+            "limit": Out(32),
+            "limited": Out(1),
             "o": Out(stream.Signature(Classified(config), always_ready=True)),
             "decision": Out(Decision),
         })
@@ -141,7 +143,7 @@ class Classifier(wiring.Component):
         """Third cycle: the tests from UDP on, by what the flow table knows."""
         lookup = self.lookups.payload
         context = lookup.context
-        hit, too_long, cut = Signal(), Signal(), Signal()
+        hit, too_long, cut = Signal(), Signal(), self.limited
         m.d.comb += [
             hit.eq(lookup.hit
                    & (~context.check_vlan | (header.tagged & (header.vlan == context.vlan)))
@@ -149,7 +151,8 @@ class Classifier(wiring.Component):
             too_long.eq(context.check_length & header.only
                         & (header.length > context.message_bytes)),
             cut.eq(too_long & context.cut),
-            self.length.eq(Mux(cut, context.message_bytes[:16], header.length)),
+            self.length.eq(header.length),
+            self.limit.eq(context.message_bytes),
         ]
 
         reason = Signal(Reason)
@@ -176,7 +179,6 @@ class Classifier(wiring.Component):
                 self.decision.hit.eq(belongs),
                 self.decision.check_icrc.eq(context.check_icrc),
                 self.decision.flow.eq(Mux(belongs, lookup.flow, 0)),
-                self.decision.length.eq(self.length),
                 self.decision.cut.eq(Mux(cut, header.length - context.message_bytes, 0)),
                 self.decision.record.eq(header.record),
             ]

@@ -97,7 +97,8 @@ class TrimNic(wiring.Component):
         connect(m, flow_cam.o, classifier.lookups)
         connect(m, stripper.o, truncator.i)
         m.d.comb += [
-            truncator.length.eq(classifier.length),
+            truncator.length.eq(classifier.length), truncator.limit.eq(classifier.limit),
+            truncator.limited.eq(classifier.limited),
             truncator.damaged.eq(admission.damaged),
         ]
         connect(m, classifier.o, admission.i)
