@@ -90,7 +90,7 @@ class IcrcChecker(wiring.Component):
 
         end_lane = parsed.frame_bytes[:(lanes - 1).bit_length()]
         inside = Signal(lanes)
-        m.d.comb += inside.eq(Mux(ends & end_lane.any(), thermometer(end_lane, lanes), -1))
+        m.d.comb += inside.eq(Mux(ends & end_lane.any(), thermometer(end_lane, lanes), Const(-1, lanes)))
 
         # First cycle: mask, and add the seed.
         masked = Signal(self._config.width, reset_less=True)

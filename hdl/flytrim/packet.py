@@ -5,7 +5,7 @@ Lane 0 holds the first byte on the wire: byte 0 of a frame is ``data[7:0]`` of i
 multi-byte network field therefore stands byte-reversed in a beat; :func:`take` reads one.
 """
 
-from amaranth import Cat, unsigned
+from amaranth import Cat, Const, unsigned
 from amaranth.lib import data
 
 __all__ = ["Packet", "reverse_bytes", "side_member", "take", "thermometer"]
@@ -73,4 +73,5 @@ def take(raw, field, *, base=0):
 
 def thermometer(count, lanes):
     """``lanes`` bits, the lowest ``count`` of them set."""
-    return Cat(count > lane for lane in range(lanes))
+    largest = (1 << len(count)) - 1
+    return Cat(count > lane if lane < largest else Const(0, 1) for lane in range(lanes))
