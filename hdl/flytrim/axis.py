@@ -58,7 +58,10 @@ def axis_members(prefix, direction, width, *, user=0, keep=True, ready=True):
 
 
 class PacketSink(wiring.Component):
-    """Receive port: AXI4-Stream in, a lane of frames out. Latency 1 cycle, never stalls.
+    """Receive port: AXI4-Stream in, a lane of frames out. Never stalls.
+
+    ``o`` is combinational, at most six levels of logic behind the ports: the parser's first register
+    is this port's, too.
 
     A beat that breaks the packing rules (a hole in ``tkeep``, a partial ``tkeep`` before the last
     beat, no byte at all) counts as a full one, with zeros where no byte was given, and marks its
@@ -82,8 +85,8 @@ class PacketSink(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, lanes = self._config, self._config.lanes
-        out = Signal.like(self.o.payload, reset_less=True)
-        m.d.comb += [self.axis_tready.eq(1), self.o.payload.eq(out)]
+        out = self.o.payload
+        m.d.comb += self.axis_tready.eq(1)
 
         # The last beat that a frame may have, and how many bytes of it.
         index = Signal(range(config.max_beats))
@@ -103,9 +106,9 @@ class PacketSink(wiring.Component):
         over = at_limit & (~self.axis_tlast | self.axis_tkeep[allowed:].any())
 
         take = Signal()
-        m.d.comb += take.eq(self.axis_tvalid & ~discard)
-        m.d.sync += self.o.valid.eq(take)
-        m.d.sync += [
+        m.d.comb += [
+            take.eq(self.axis_tvalid & ~discard),
+            self.o.valid.eq(take),
             out.packet.data.eq(Cat(self.axis_tdata.word_select(lane, 8) & keep[lane].replicate(8)
                                    for lane in range(lanes))),
             out.packet.count.eq(Mux(malformed, lanes, count)),
@@ -115,7 +118,7 @@ class PacketSink(wiring.Component):
             out.oversize.eq(over),
         ]
         if config.side_width:
-            m.d.sync += out.packet.side.eq(self.axis_tuser[1:])
+            m.d.comb += out.packet.side.eq(self.axis_tuser[1:])
         with m.If(take):
             m.d.sync += [index.eq(index + 1), bad.eq(bad | malformed)]
             with m.If(self.axis_tlast | over):

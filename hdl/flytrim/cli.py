@@ -73,6 +73,8 @@ def nic(width, flows, max_frame, side_width, output):
         config = NicConfig(width=width, flows=flows, max_frame=max_frame, side_width=side_width)
     except ValueError as error:
         raise InputError(str(error)) from None
+    if not Path(output).parent.is_dir():
+        raise InputError(f"{output}: its folder does not exist: make it first")
     _write(output, nic_verilog(config))
 
 

@@ -33,7 +33,7 @@ def select(choices):
 class Parser(wiring.Component):
     """Reads Ethernet, VLAN, IPv4, IPv6, UDP, BTH and extension headers beside the stream of beats.
 
-    Latency 3 cycles, one beat a cycle, never stalls. The header bytes are kept in a window as they
+    Latency 3 cycles, one beat a cycle, never stalls; the input is registered first. The header bytes are kept in a window as they
     come, wherever the beats cut them, and read from it at each of the six places where an IP header
     can end, so that a frame of one beat needs no longer than any other.
 
@@ -64,7 +64,6 @@ class Parser(wiring.Component):
         lanes = self._config.lanes
         beat, valid = self.i.payload, self.i.valid
         data = beat.packet.data
-        header_beats = -(-h.MAX_HEADER_BYTES // lanes)
 
         following = Signal(range(self._config.max_beats + 1))
         index = Mux(beat.first, 0, following)
@@ -107,23 +106,18 @@ class Parser(wiring.Component):
                 ]
 
         out = Signal(Received(self._config), reset_less=True)
-        out_valid, seen, total = Signal(), Signal(7), Signal(len(self.o.payload.bytes))
+        out_valid, number = Signal(), Signal.like(following)
         at_beat = Signal(len(self.o.payload.at_beat))
         last_place = len(at_beat) - 1
         m.d.sync += [
             out_valid.eq(valid),
             out.eq(beat),
-            seen.eq(Mux(index >= header_beats, 127, (index * lanes + beat.packet.count)[:7])),
-            total.eq(index * lanes + beat.packet.count),
+            number.eq(index),
             at_beat.eq(Cat(*(index == n for n in range(last_place)), index >= last_place)),
         ]
-        if lanes * header_beats > 127:
-            # The last header beat alone may hold more bytes than ``seen`` can count.
-            with m.If((index < header_beats) & (index * lanes + beat.packet.count > 127)):
-                m.d.sync += seen.eq(127)
-        return out_valid, out, seen, total, at_beat, window, tagged, at4, at6
+        return out_valid, out, number, at_beat, window, tagged, at4, at6
 
-    def _align(self, m, valid, beat, seen, total, at_beat, window, tagged, at4, at6):
+    def _align(self, m, valid, beat, number, at_beat, window, tagged, at4, at6):
         """Second cycle: each header to where it can be read, whatever stands before it."""
         def at(offset, size):
             """``size`` bytes of the window; zero beyond its end."""
@@ -149,14 +143,19 @@ class Parser(wiring.Component):
             m.d.sync += later.eq(signal)
             return later
 
-        out_valid = Signal()
-        m.d.sync += out_valid.eq(valid)
-        return (out_valid, *map(delay, (beat, seen, total, at_beat, tagged, at4, at6)), ip4, ip6, l4, tci)
+        out_valid, total = Signal(), Signal(len(self.o.payload.bytes))
+        m.d.sync += [
+            out_valid.eq(valid),
+            total.eq(number * self._config.lanes + beat.packet.count),
+        ]
+        beat, at_beat, tagged, at4, at6 = map(delay, (beat, at_beat, tagged, at4, at6))
+        return out_valid, beat, total, at_beat, tagged, at4, at6, ip4, ip6, l4, tci
 
-    def _decode(self, m, valid, beat, seen, total, at_beat, tagged, at4, at6, ip4, ip6, l4, tci):
+    def _decode(self, m, valid, beat, total, at_beat, tagged, at4, at6, ip4, ip6, l4, tci):
         """Third cycle: fields, lengths, and the reasons that need no table."""
         out = Signal.like(self.o.payload, reset_less=True)
         m.d.comb += self.o.payload.eq(out)
+        seen = Mux(total[7:].any(), 127, total[:7])
         m.d.sync += [self.o.valid.eq(valid), out.beat.eq(beat), out.seen.eq(seen),
                      out.bytes.eq(total), out.at_beat.eq(at_beat),
                      out.ipv4_at.eq(at4), out.ipv6_at.eq(at6)]
