@@ -23,7 +23,7 @@ PAYLOAD = tuple(name for name in roce.OPCODES if name not in CONTROL)
 
 def _flow(name, src, dst, dqpn, **options):
     fields = {"udp_dport": 4791, "udp_sport": None, "vlan": None, "message_bytes": None,
-              "excess": "bypass", "icrc": "ignore"}
+              "excess": "bypass", "icrc": "check"}
     return SimpleNamespace(name=name, src=src, dst=dst, dqpn=dqpn, **{**fields, **options})
 
 
@@ -37,6 +37,7 @@ FLOWS = (
     _flow("cut", "fd00::4", "fd00::9", 0x14, message_bytes=64, excess="cut"),
     _flow("other-port", "10.0.0.1", "10.0.0.9", 0x11, udp_dport=49152),
     _flow("backward", "10.0.0.9", "10.0.0.1", 0xFFFFFF),
+    _flow("careless", "10.0.0.5", "10.0.0.9", 0x15, icrc="ignore"),
 )
 
 

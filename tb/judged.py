@@ -10,7 +10,7 @@ from frames import FLOWS, PAYLOAD
 
 MODEL = NicModel([Flow(**vars(flow)) for flow in FLOWS])
 NUMBERS = {flow.name: number for number, flow in enumerate(FLOWS)}
-PLAIN4, PLAIN6, TAGGED, ONE_PATH, PRESET, CUT, OTHER_PORT, _ = (
+PLAIN4, PLAIN6, TAGGED, ONE_PATH, PRESET, CUT, OTHER_PORT, _, CARELESS = (
     {name: getattr(flow, name) for name in ("src", "dst", "dqpn", "udp_dport")} for flow in FLOWS)
 BOTH = pytest.mark.parametrize("fields", [PLAIN4, PLAIN6], ids=["ipv4", "ipv6"])
 STACKS = pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Flow:
     excess : str
         What becomes of an ONLY packet whose payload is longer: ``bypass`` or ``cut``.
     icrc : str
-        ``ignore``; checking needs a later version.
+        ``check``, or ``ignore`` to trim packets whose ICRC is wrong, too.
 
     Raises ``ValueError`` for a value out of range.
     """
@@ -49,7 +49,7 @@ class Flow:
     vlan: int | None = None
     message_bytes: int | None = None
     excess: str = "bypass"
-    icrc: str = "ignore"
+    icrc: str = "check"
 
     def __post_init__(self):
         for field in ("src", "dst"):
@@ -64,8 +64,9 @@ class Flow:
         if self.excess not in ("bypass", "cut"):
             raise ValueError(f"flow {self.name!r}: excess must be 'bypass' or 'cut', "
                              f"not {self.excess!r}")
-        if self.icrc != "ignore":
-            raise ValueError(f"flow {self.name!r}: icrc = {self.icrc!r} needs a later version")
+        if self.icrc not in ("check", "ignore"):
+            raise ValueError(f"flow {self.name!r}: icrc must be 'check' or 'ignore', "
+                             f"not {self.icrc!r}")
 
     @property
     def key(self):
