@@ -127,15 +127,17 @@ class NicModel:
         Registered flows; a flow's place is its number.
     max_frame : int
         Longest frame in bytes, without FCS.
+    ports : iterable of int
+        UDP destination ports that count as registered beside those of the flows.
 
     Raises ``ValueError`` when two flows have one key, or keys that differ only in VLAN or UDP
     source port.
     """
 
-    def __init__(self, flows, max_frame=9216):
+    def __init__(self, flows, max_frame=9216, ports=()):
         self.flows = tuple(flows)
         self.max_frame = max_frame
-        self._ports = frozenset(flow.udp_dport for flow in self.flows)
+        self._ports = frozenset((*ports, *(flow.udp_dport for flow in self.flows)))
         self._table = {}
         for number, flow in enumerate(self.flows):
             other = self._table.setdefault(flow.key, (number, flow))[1]

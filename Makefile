@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make` alone prints the targets.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Tests that run at the same time.
+JOBS   ?= auto
+# The seed of everything random in the tests; give one to repeat a run.
+ifndef SEED
+SEED   := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+endif
+
+.DEFAULT_GOAL := help
+.SILENT:
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## print this list
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	echo "Setting up $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+.PHONY: demo
+demo: $(STAMP) ## run 8-rank AllReduce traffic through the RTL and report what trimming saves
+	mkdir -p build/demo
+	$(BIN)/python scripts/demo_traffic.py build/demo
+	$(BIN)/flytrim sim build/demo/allreduce8.pcap --flows build/demo/flows.toml --out build/demo/out
+
+.PHONY: test
+test: $(STAMP) ## run the regression; SEED=n repeats a run
+	echo "Running the tests with SEED=$(SEED)"
+	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS)
+
+.PHONY: lint
+lint: $(STAMP) ## check the style of the Python sources
+	$(BIN)/ruff check hdl tb scripts
+
+.PHONY: clean
+clean: ## remove everything that make has made
+	rm -rf build $(VENV)

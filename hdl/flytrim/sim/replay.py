@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python end of the replay harness: commands in, events out, in constant memory.
+
+The two byte streams are laid out at the head of ``replay.cpp``.
+"""
+
+import contextlib
+import struct
+import subprocess
+import threading
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = ["Event", "Kind", "Output", "Replay", "ReplayError", "SinkMode", "Summary"]
+
+_BUFFER_BYTES = 1 << 20
+_command = struct.Struct("<BBHI").pack
+_head = struct.Struct("<BBxxIQ")
+_u32 = struct.Struct("<I").pack
+_summary = struct.Struct("<6Q").unpack
+
+
+class _Command(IntEnum):
+    WRITE = 1
+    READ = 2
+    FRAME = 3
+    IDLE = 4
+    SINK = 5
+    RESET = 6
+    END = 7
+
+
+class Kind(IntEnum):
+    """What an event tells."""
+
+    WRITTEN = 1
+    DATA = 2
+    VERDICT = 3
+    TRIM = 4
+    BYPASS = 5
+    METADATA = 6
+    VIOLATION = 7
+    HANG = 8
+    SUMMARY = 9
+
+
+class Output(IntEnum):
+    """An output of the device whose sink has a profile."""
+
+    TRIM = 0
+    BYPASS = 1
+    METADATA = 2
+
+
+class SinkMode(IntEnum):
+    """When a sink takes a beat; ``AFTER_VALID`` shows an output that waits for ready."""
+
+    ALWAYS = 0
+    RANDOM = 1
+    AFTER_VALID = 2
+
+
+class Event(NamedTuple):
+    """One event; ``replay.cpp`` says what flags, cycle and body mean for its kind."""
+
+    kind: int
+    flags: int
+    cycle: int
+    body: bytes
+
+
+class Summary(NamedTuple):
+    """Totals of a run, in cycles, frames and beats."""
+
+    frames: int
+    beats: int
+    first_beat: int
+    last_beat: int
+    stalls: int
+    verdicts: int
+
+
+class ReplayError(Exception):
+    """The harness ended before its summary, or the device did not answer a register access."""
+
+
+class Replay:
+    """A running harness; a context manager that ends the process.
+
+    Register accesses are answered before they return. :meth:`feed` starts the frames on a thread
+    of its own, so that :meth:`events` can be read at the same time: neither pipe can fill up for
+    good, and nothing is kept in memory.
+
+    Parameters
+    ----------
+    program : path
+        What :func:`flytrim.sim.build.build` returned.
+    """
+
+    def __init__(self, program):
+        self._process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, bufsize=_BUFFER_BYTES)
+        self._feeder = None
+        self._feeder_error = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        if self._feeder:
+            self._feeder.join()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.stderr.close()
+        self._process.wait()
+
+    def reset(self, cycles=8):
+        """Hold the device in reset; what is in flight is lost."""
+        self._send(_command(_Command.RESET, 0, 0, cycles))
+
+    def idle(self, cycles):
+        """Run the clock without input."""
+        self._send(_command(_Command.IDLE, 0, 0, cycles))
+
+    def sink(self, output, mode, *, rate=128, seed=1):
+        """Choose when ``output`` is taken; ``rate`` of 256 cycles for a random sink."""
+        self._send(_command(_Command.SINK, output, mode | rate << 8, seed))
+
+    def write(self, address, value):
+        """Write a register. Raises :class:`ReplayError` for anything but an OKAY answer."""
+        self._send(_command(_Command.WRITE, 0, 0, address) + _u32(value))
+        self._answer(Kind.WRITTEN, f"write of {value:#x} to {address:#05x}")
+
+    def read(self, address):
+        """Read a register. Raises :class:`ReplayError` for anything but an OKAY answer."""
+        self._send(_command(_Command.READ, 0, 0, address))
+        body = self._answer(Kind.DATA, f"read of {address:#05x}")
+        return int.from_bytes(body[4:8], "little")
+
+    def feed(self, frames):
+        """Start to send ``frames``, pairs of (bytes, MAC error), then the end command."""
+        self._feeder = threading.Thread(target=self._feed, args=(frames,), daemon=True)
+        self._feeder.start()
+
+    def events(self):
+        """The events as they come, the summary last."""
+        while True:
+            event = self._next()
+            yield event
+            if event.kind == Kind.SUMMARY:
+                return
+
+    @staticmethod
+    def summary(event):
+        """A summary event's body."""
+        return Summary(*_summary(event.body))
+
+    def _feed(self, frames):
+        write = self._process.stdin.write
+        try:
+            for data, error in frames:
+                write(_command(_Command.FRAME, error, 0, len(data)) + data)
+            write(_command(_Command.END, 0, 0, 0))
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the harness ended, which its reader finds out
+        except Exception as error:
+            # The harness would wait for ever for more; its reader passes the error on.
+            self._feeder_error = error
+            self._process.kill()
+
+    def _send(self, command):
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(command)
+
+    def _answer(self, kind, what):
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.flush()
+        event = self._next()
+        if event.kind != kind or event.flags:
+            said = (event.body.decode() if event.kind in (Kind.HANG, Kind.VIOLATION)
+                    else f"answer {event.flags:#x}")
+            raise ReplayError(f"{what}: {said}")
+        return event.body
+
+    def _next(self):
+        read = self._process.stdout.read
+        head = read(_head.size)
+        if len(head) == _head.size:
+            kind, flags, size, cycle = _head.unpack(head)
+            body = read(size)
+            if len(body) == size:
+                return Event(kind, flags, cycle, body)
+        if self._feeder_error:
+            raise self._feeder_error
+        said = self._process.stderr.read().decode(errors="replace").strip()
+        raise ReplayError(f"the simulation ended early: {said or 'no reason given'}")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amaranth streams at a block's ports: lanes without ``ready``, and streams with it.
+
+Payloads are packed and unpacked by the block's own Amaranth shapes.
+"""
+
+from collections import deque
+
+from amaranth.hdl import Shape
+from cocotb.triggers import Event
+from cocotb_bus.monitors import Monitor
+
+from pacing import FULL_RATE, ticks
+
+from .clock import now
+from .rules import StallRules
+
+__all__ = ["LaneMonitor", "LaneSource", "beats_of"]
+
+
+def beats_of(frame, lanes):
+    """Fields of a ``Packet`` for each beat of a frame, side band and error left at 0."""
+    for start in range(0, len(frame), lanes):
+        part = frame[start:start + lanes]
+        yield {"data": int.from_bytes(part, "little"), "count": len(part),
+               "last": int(start + lanes >= len(frame))}
+
+
+class LaneSource:
+    """Drives items into ``<prefix>__valid`` and ``__payload``; random bits while not valid.
+
+    An item is a value for the shape: a dict of fields, or an int of its bits. ``cycles`` lists when
+    each was taken.
+    """
+
+    def __init__(self, edges, prefix, shape, rng, *, pacing=FULL_RATE):
+        self._edges, self._shape, self._rng = edges, shape, rng
+        self._valid, self._payload = (getattr(edges.dut, f"{prefix}__{name}")
+                                      for name in ("valid", "payload"))
+        self._ready = getattr(edges.dut, f"{prefix}__ready", None)
+        self._width = Shape.cast(shape).width
+        self._pace = ticks(pacing.source, rng)
+        self._queue, self._offered, self._idle = deque(), None, Event()
+        self.cycles = []
+        self._valid.value = 0
+        edges.every(self._step)
+
+    def send(self, item):
+        """Queue an item; None is a cycle without one."""
+        self._queue.append(item)
+        self._idle.clear()
+
+    async def idle(self):
+        """Until everything queued was taken."""
+        await self._idle.wait()
+
+    def _step(self):
+        if self._edges.in_reset:
+            return
+        if self._offered is not None:
+            if self._ready is not None and not self._ready.value:
+                return
+            self.cycles.append(now())
+        self._offered = self._queue.popleft() if self._queue and next(self._pace) else None
+        if self._offered is None:
+            self._valid.value = 0
+            self._payload.value = self._rng.getrandbits(self._width)
+            if not self._queue:
+                self._idle.set()
+        else:
+            self._valid.value = 1
+            self._payload.value = (self._offered if isinstance(self._offered, int)
+                                   else self._shape.const(self._offered).as_bits())
+
+
+class LaneMonitor(Monitor):
+    """Receives (cycle, item) from a lane or stream; an item is a ``data.Const``, or an int.
+
+    Where the port has a ``ready``, it drives that at the rate of the pacing.
+    """
+
+    def __init__(self, edges, prefix, shape, rng=None, *, pacing=FULL_RATE, **options):
+        self.name, self._shape, self._edges = prefix, shape, edges
+        self._valid, self._payload = (getattr(edges.dut, f"{prefix}__{name}")
+                                      for name in ("valid", "payload"))
+        self._ready = getattr(edges.dut, f"{prefix}__ready", None)
+        self._waits, self._pace = pacing.waits, ticks(pacing.sink, rng)
+        self._rules, self._level = StallRules(prefix), int(self._ready is None)
+        if self._ready is not None:
+            self._ready.value = 0
+        super().__init__(**options)
+
+    async def _monitor_recv(self):
+        self._edges.every(self._sample)
+
+    def _sample(self):
+        if self._edges.in_reset:
+            self._rules.reset()
+            return
+        valid, level = bool(self._valid.value), self._level
+        bits = int(self._payload.value) if valid else None
+        self._rules.sample(valid, level, bits)
+        if self._ready is not None:
+            following = int(valid and not level if self._waits else next(self._pace))
+            if following != level:
+                self._ready.value = self._level = following
+        if valid and level:
+            self._recv((now(), self._shape.from_bits(bits)
+                        if hasattr(self._shape, "from_bits") else bits))

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test shares: the seed in the header, and the models of the device by width."""
+
+import os
+
+import harness
+import pytest
+
+from flytrim.config import NicConfig
+from flytrim.generate import nic_verilog
+
+#: The devices that the benches run on. They differ in more than the width, so that each choice of a
+#: configuration is simulated somewhere.
+CONFIGS = {
+    64: {"width": 64, "flows": 16, "max_frame": 2048},
+    128: {"width": 128, "flows": 8, "max_frame": 1514, "side_width": 1},
+    256: {"width": 256, "flows": 8, "max_frame": 4000, "side_width": 256},
+    512: {"width": 512, "flows": 64, "max_frame": 9216, "side_width": 40},
+    1024: {"width": 1024, "flows": 8, "max_frame": 9001},
+}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--widths", default=os.environ.get("WIDTHS", "64,512"),
+                     help="widths of the data path to test, in bits (default: 64,512)")
+
+
+def pytest_configure(config):
+    # Processes that share the work take the seed from here.
+    os.environ.setdefault("SEED", str(harness.seed()))
+
+
+def pytest_report_header(config):
+    return f"SEED={harness.seed()}"
+
+
+def pytest_generate_tests(metafunc):
+    if "width" in metafunc.fixturenames:
+        widths = [int(width) for width in metafunc.config.getoption("--widths").split(",")]
+        metafunc.parametrize("width", widths, ids=[f"{width}bit" for width in widths],
+                             scope="session")
+
+
+@pytest.fixture(scope="session")
+def _nics():
+    return {}
+
+
+@pytest.fixture(scope="session")
+def nic(width, _nics):
+    """(model, parameters) of a ``TrimNic`` of this width."""
+    if width not in _nics:
+        config = NicConfig(**CONFIGS[width])
+        _nics[width] = harness.build(nic_verilog(config), "flytrim_nic"), CONFIGS[width]
+    return _nics[width]

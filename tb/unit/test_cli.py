@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command: what it writes, what it refuses, and its exit status."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from flytrim import cli
+from flytrim.model import NicModel
+from flytrim.sim.capture import Capture
+
+FLOWS = """
+[device]
+width = 64
+clock_mhz = 200
+[[flow]]
+name = "w0"
+src = "10.0.0.1"
+dst = "10.0.0.9"
+dqpn = 0x11
+"""
+
+
+def roce(payload, *, dqpn=0x11, psn=0, opcode=0x04):
+    """A RoCEv2 frame over IPv4 with a correct header checksum, padded to 60 bytes."""
+    pad = -len(payload) % 4
+    bth = struct.pack(">BBHII", opcode, pad << 4, 0xFFFF, dqpn, psn)
+    udp_length = 8 + len(bth) + len(payload) + pad + 4
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + udp_length, 0, 0, 64, 17, 0,
+                     bytes([10, 0, 0, 1]), bytes([10, 0, 0, 9]))
+    total = sum(struct.unpack(">10H", ip))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    ip = ip[:10] + struct.pack(">H", 0xFFFF - total) + ip[12:]
+    frame = (bytes(12) + b"\x08\x00" + ip + struct.pack(">HHHH", 49152, 4791, udp_length, 0) + bth
+             + payload + bytes(pad + 4))
+    return frame.ljust(60, b"\0")
+
+
+FRAMES = [roce(b"\x01\x02\x03\x04"), b"\xff" * 60, roce(b"", psn=1), roce(bytes(1024), psn=2),
+          roce(b"\x05", dqpn=0x12), roce(b"\x06\x07\x08", psn=3)]
+
+
+def pcap(frames):
+    file = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
+    for n, frame in enumerate(frames):
+        file += struct.pack("<IIII", n, 1, len(frame), len(frame)) + frame
+    return file
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, with a capture and a flows file in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "capture.pcap").write_bytes(pcap(FRAMES))
+    (tmp_path / "flows.toml").write_text(FLOWS)
+    return tmp_path
+
+
+@pytest.fixture
+def flytrim(monkeypatch, capsys):
+    """Runs the command; gives exit status, standard output, standard error."""
+    def flytrim(*args):
+        monkeypatch.setattr(sys, "argv", ["flytrim", *args])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code or 0, *capsys.readouterr()
+    return flytrim
+
+
+SIM = ("sim", "capture.pcap", "--flows", "flows.toml", "--out", "out")
+
+
+@pytest.mark.model
+def test_runs_a_capture_and_writes_what_became_of_each_frame(folder, flytrim):
+    status, out, err = flytrim(*SIM)
+    assert (status, err) == (0, "")
+    assert "RTL and model agree on every bit of 6 frames." in out
+    assert sorted(os.listdir("out")) == ["bypass.pcap", "report.json", "verdicts.jsonl"]
+
+    lines = [json.loads(line) for line in (folder / "out/verdicts.jsonl").read_text().splitlines()]
+    assert [line["frame"] for line in lines] == [*range(6)]
+    assert [(line["verdict"], line["reason"], line["flow"], line.get("payload"))
+            for line in lines] == [
+        ("trim", None, "w0", "01020304"), ("bypass", "not_ip", None, None),
+        ("trim", None, "w0", ""), ("trim", None, "w0", "00" * 1024),
+        ("bypass", "no_flow", None, None), ("trim", None, "w0", "060708")]
+    beats = [-(-len(frame) // 8) for frame in FRAMES]
+    first = lines[0]["cycle_in"]
+    assert [line["cycle_in"] - first for line in lines] == [sum(beats[:n]) for n in range(6)]
+    assert lines[2]["cycle_out"] is None, "a payload without bytes has no first beat"
+    assert all(line["cycle_out"] > line["cycle_in"] for line in lines if line["frame"] != 2)
+
+    bypassed = list(Capture.scan("out/bypass.pcap"))
+    assert [data for _, data in bypassed] == [FRAMES[1], FRAMES[4]]
+
+    report = json.loads((folder / "out/report.json").read_text())
+    assert report["frames"] == 6
+    assert report["verdicts"]["trim"]["frames"] == 4
+    assert report["verdicts"]["bypass"]["reasons"]["no_flow"] == {"frames": 1, "bytes": 62}
+    assert report["flows"]["w0"]["payload_bytes"] == 4 + 1024 + 3
+    wire = sum(len(FRAMES[n]) + 24 for n in (0, 2, 3, 5))
+    assert report["flows"]["w0"]["wire_bytes_before"] == wire
+    assert report["throughput"]["beats_per_cycle"] == 1
+    assert report["latency"]["trim"]["min_ns"] == 5 * report["latency"]["trim"]["min_cycles"]
+
+
+@pytest.mark.model
+def test_results_replace_older_ones_and_are_the_same_again(folder, flytrim):
+    assert flytrim(*SIM)[0] == 0
+    before = {name: (folder / "out" / name).read_bytes() for name in os.listdir("out")}
+    (folder / "out" / "verdicts.jsonl").write_text("old")
+    assert flytrim(*SIM)[0] == 0
+    assert {name: (folder / "out" / name).read_bytes() for name in os.listdir("out")} == before
+
+
+@pytest.mark.model
+def test_runs_the_whole_frames_of_a_cut_off_capture_with_one_warning(folder, flytrim):
+    (folder / "capture.pcap").write_bytes(pcap(FRAMES)[:-10])
+    status, out, err = flytrim(*SIM)
+    assert status == 0
+    assert err == ("flytrim: warning: capture.pcap: ends inside a record; its 5 whole frames are "
+                   "run\n")
+    assert "agree on every bit of 5 frames" in out
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("frame", "lie", "message"), [
+    (0, {"payload": b"\x01\x02\x07\x04"},
+     "frame 0: payload byte 2 of 4: expected 01 02 07 04, got 01 02 03 04"),
+    (3, {"payload": bytes(1000)}, "frame 3: payload length: expected 1000 bytes, got 1024 bytes"),
+    (5, {"psn": 4}, "frame 5: metadata.psn: expected 0x4, got 0x3"),
+    (4, {"reason": 10}, "frame 4: verdict.reason: expected opcode, got no_flow"),
+    (1, {"bypass": b"\xff" * 61}, "frame 1: bypass length: expected 61 bytes, got 60 bytes"),
+], ids=["payload", "length", "metadata", "verdict", "bypass"])
+def test_ends_with_the_first_difference(folder, flytrim, monkeypatch, frame, lie, message):
+    judge = NicModel.judge
+
+    def lying_judge(self, data, **options):
+        judgement = judge(self, data, **options)
+        return judgement._replace(**lie) if data == FRAMES[frame] else judgement
+
+    monkeypatch.setattr(NicModel, "judge", lying_judge)
+    status, out, err = flytrim(*SIM)
+    assert (status, out) == (1, "")
+    assert err == f"flytrim: RTL and model disagree: {message}\n"
+    assert not os.path.exists("out"), "results of a run that failed"
+
+
+SIM_OPTIONS = SIM[2:]
+NIC = ("generate", "nic", "-o", "x.v")
+BAD = {
+    "capture missing": (("sim", "none.pcap", *SIM_OPTIONS), (
+        "none.pcap: is no readable capture: No such file or directory; give a pcap or pcapng "
+        "file")),
+    "capture is text": (("sim", "flows.toml", *SIM_OPTIONS), (
+        "flows.toml: is no readable capture: unknown file format; give a pcap or pcapng file")),
+    "flows missing": (("sim", "capture.pcap", "--flows", "none.toml", "--out", "out"), (
+        "none.toml: cannot read the flows file: No such file or directory")),
+    "no --flows": (("sim", "capture.pcap", "--out", "out"), (
+        "Missing option '--flows'. Try 'flytrim sim --help'.")),
+    "unknown option": ((*SIM, "--wav"), (
+        "No such option '--wav'. Try 'flytrim sim --help'.")),
+    "unknown command": (("smi",), (
+        "No such command 'smi'. Did you mean 'sim'? Try 'flytrim --help'.")),
+    "width": ((*NIC, "--width", "48"), (
+        "width must be one of 64, 128, 256, 512, 1024 bits, not 48")),
+    "flows": ((*NIC, "--flows", "65"), "flows must be 1 to 64, not 65"),
+    "no folder": ((*NIC, "--width", "64", "-o", "none/x.v"), (
+        "none/x.v: its folder does not exist: make it first")),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_refuses_bad_input_in_one_line_and_writes_nothing(folder, flytrim, case):
+    args, message = BAD[case]
+    before = sorted(os.listdir())
+    status, out, err = flytrim(*args)
+    assert (status, out, err) == (2, "", f"flytrim: {message}\n")
+    assert sorted(os.listdir()) == before
+
+
+def test_refuses_an_output_folder_that_cannot_be(folder, flytrim):
+    (folder / "out").write_text("in the way")
+    status, out, err = flytrim(*SIM)
+    assert (status, out) == (2, "")
+    assert err == ("flytrim: out: cannot write the results there: File exists; choose another "
+                   "--out folder\n")
+
+
+def test_says_which_tool_is_missing(folder, flytrim, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    status, out, err = flytrim(*SIM)
+    assert (status, out) == (2, "")
+    assert err.startswith("flytrim: g++ is not on PATH: ")
+    assert not os.path.exists("out")
+
+
+def test_says_where_the_log_of_a_failed_build_is(folder, flytrim, monkeypatch):
+    monkeypatch.setenv("FLYTRIM_CACHE", str(folder / "cache"))
+    monkeypatch.setattr("flytrim.sim.run.device_verilog", lambda config: "module flytrim_nic (;\n")
+    status, _, err = flytrim(*SIM)
+    assert status == 2
+    message, _, rest = err.partition(str(folder / "cache"))
+    assert message == "flytrim: building the simulation failed; "
+    log, _, rest = rest.partition(" ")
+    assert rest == "says why\n"
+    assert "syntax error" in (folder / "cache" / log.lstrip("/")).read_text()
+    assert not os.path.exists("out")
+
+
+def test_prints_version_and_help(flytrim):
+    status, out, _ = flytrim("--version")
+    assert (status, out) == (0, "flytrim, version 0.1.0\n")
+    status, out, err = flytrim()
+    assert status == 2
+    assert "generate" in out + err
+
+
+def test_generates_the_same_bytes_in_every_run_under_every_hash_seed_and_folder(tmp_path):
+    texts = set()
+    for seed in "0", "1":
+        folder = tmp_path / f"folder-{seed}"
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-m", "flytrim", "generate", "nic", "--width", "64", "-o", "nic.v"],
+            cwd=folder, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert os.listdir(folder) == ["nic.v"]
+        texts.add((folder / "nic.v").read_bytes())
+    [text] = texts
+    assert b"module flytrim_nic(" in text
+    assert str(tmp_path).encode() not in text
+    assert b".py" not in text, "the path of a source"

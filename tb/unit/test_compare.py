@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames through the RTL with sinks that stall, so that some find no room."""
+
+import os
+import random
+from collections import Counter
+
+import pytest
+from test_cli import FLOWS, FRAMES
+
+from flytrim import flows
+from flytrim.model import NicModel
+from flytrim.sim.build import build, device_verilog
+from flytrim.sim.compare import Comparer, Difference
+from flytrim.sim.replay import Output, Replay, SinkMode
+from flytrim.sim.run import program_flows
+from flytrim.verdict import Reason
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture
+def setup(tmp_path):
+    (tmp_path / "flows.toml").write_text(FLOWS)
+    return flows.load(tmp_path / "flows.toml")
+
+
+def play(setup, frames, *, rate, **options):
+    """Reasons of ``frames`` with sinks ready in ``rate`` of 256 cycles."""
+    reasons = Counter()
+    with Replay(build(setup.config, device_verilog(setup.config))) as replay:
+        replay.reset()
+        program_flows(replay, setup.flows)
+        for output in Output:
+            replay.sink(output, SinkMode.RANDOM, rate=rate, seed=output + 1)
+        replay.feed((frame, n in options.get("errors", ())) for n, frame in enumerate(frames))
+        comparer = Comparer(((None, frame) for frame in frames), NicModel(setup.flows), **options)
+        for event in replay.events():
+            reasons.update(outcome.judgement.reason for outcome in comparer.take(event))
+        comparer.close(len(frames))
+    return reasons
+
+
+def test_every_frame_leaves_whole_or_is_dropped_for_want_of_room(setup):
+    rng = random.Random(int(os.environ.get("SEED", "1")))
+    reasons = play(setup, rng.choices(FRAMES, k=3000), rate=40, overflow=True)
+    assert reasons.total() == 3000
+    assert reasons[Reason.OVERFLOW] > 100
+    assert reasons[Reason.NONE] > 100
+    assert reasons[Reason.NOT_IP] > 100
+
+
+def test_a_damaged_frame_is_marked_wherever_it_leaves(setup):
+    reasons = play(setup, FRAMES, rate=128, errors={0, 1, 2, 3})
+    assert reasons == {Reason.MAC_ERROR: 3, Reason.NOT_IP: 1, Reason.NO_FLOW: 1, Reason.NONE: 1}
+
+
+def test_want_of_room_is_a_difference_where_none_is_expected(setup):
+    with pytest.raises(Difference, match=r"verdict\.reason: expected none, got overflow"):
+        play(setup, [FRAMES[3]] * 200, rate=10)

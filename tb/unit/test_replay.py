@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replay harness against a device that breaks one rule at a time."""
+
+from pathlib import Path
+
+import pytest
+
+from flytrim.config import NicConfig
+from flytrim.sim.build import build
+from flytrim.sim.replay import Kind, Output, Replay, ReplayError, SinkMode
+
+pytestmark = pytest.mark.model
+
+FRAMES = [bytes(range(1, size + 1)) for size in (60, 61, 64, 65, 1, 8, 9, 200)]
+STALLED = {Output.BYPASS: SinkMode.RANDOM, Output.METADATA: SinkMode.RANDOM}
+
+
+@pytest.fixture(scope="module")
+def program():
+    verilog = Path(__file__).parents[1].joinpath("data", "faulty_nic.v").read_text()
+    return build(NicConfig(width=64, max_frame=1514), verilog)
+
+
+def play(program, *, fault=0, sinks=(), frames=FRAMES, errors=()):
+    """Run ``frames`` and give all events."""
+    with Replay(program) as replay:
+        replay.reset()
+        replay.write(0, fault)
+        for output, mode in dict(sinks).items():
+            replay.sink(output, mode, rate=100, seed=7)
+        replay.feed((frame, n in errors) for n, frame in enumerate(frames))
+        return list(replay.events())
+
+
+def said(events):
+    """What the harness found, without repetitions."""
+    return {event.body.decode() for event in events if event.kind in (Kind.VIOLATION, Kind.HANG)}
+
+
+@pytest.mark.parametrize("mode", list(SinkMode), ids=lambda mode: mode.name.lower())
+def test_finds_nothing_in_a_device_that_keeps_the_rules(program, mode):
+    events = play(program, sinks=dict.fromkeys(Output, mode), errors={3})
+    assert said(events) == set()
+    frames = [event for event in events if event.kind == Kind.BYPASS]
+    assert [frame.body for frame in frames] == FRAMES
+    assert [frame.flags for frame in frames] == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert [event.body[0] for event in events if event.kind == Kind.METADATA] == [*range(8)]
+
+
+def test_sends_back_to_back_and_counts_cycles_alike_in_every_run(program):
+    first, second = play(program), play(program)
+    assert first == second
+    entered = [event.cycle for event in first if event.kind == Kind.VERDICT]
+    beats = [-(-len(frame) // 8) for frame in FRAMES]
+    assert [cycle - entered[0] for cycle in entered] == [sum(beats[:n]) for n in range(8)]
+    summary = Replay.summary(first[-1])
+    assert (summary.frames, summary.verdicts, summary.stalls) == (8, 8, 0)
+    assert summary.beats == summary.last_beat - summary.first_beat + 1 == sum(beats)
+
+
+@pytest.mark.parametrize(("fault", "sentence"), [
+    (1, "bypass: valid dropped before the transfer"),
+    (2, "bypass: payload changed while stalled"),
+    (3, "bypass: tkeep is empty or has a hole"),
+    (4, "bypass: tkeep has 4 of 8 bytes before the last beat"),
+    (5, "bypass: byte 7 beyond tkeep is 0x5a, not zero"),
+    (6, "rx: tready is low"),
+    (7, "drain: after 198657 cycles 8 frames have no verdict"),
+    (8, "bypass: a packet stays open after 468 bytes"),
+    (9, "verdict: record 0x00000109 belongs to no frame"),
+    (12, "meta: valid dropped before the transfer"),
+    (13, "meta: payload changed while stalled"),
+])
+def test_finds_each_broken_rule(program, fault, sentence):
+    assert sentence in said(play(program, fault=fault, sinks=STALLED))
+
+
+def test_an_output_that_waits_for_ready_never_comes(program):
+    patient = {Output.BYPASS: SinkMode.AFTER_VALID}
+    events = play(program, fault=14, sinks=patient)
+    assert not [event for event in events if event.kind == Kind.BYPASS]
+
+
+def test_a_register_access_is_answered_or_given_up(program):
+    with Replay(program) as replay:
+        replay.reset()
+        replay.write(0x10, 0xCAFEF00D)
+        assert replay.read(0x10) == 0xCAFEF00D
+        replay.write(0, 10)
+        with pytest.raises(ReplayError, match="read of 0x010: axil: no answer to a read of 0x010"):
+            replay.read(0x10)
+    with Replay(program) as replay:
+        replay.reset()
+        replay.write(0, 11)
+        with pytest.raises(ReplayError, match="axil: bvalid before the write was taken"):
+            replay.write(4, 1)
+
+
+def test_an_error_among_the_frames_reaches_the_reader(program):
+    def frames():
+        yield FRAMES[0], False
+        raise OSError("the disk is gone")
+
+    with Replay(program) as replay:
+        replay.reset()
+        replay.feed(frames())
+        with pytest.raises(OSError, match="the disk is gone"):
+            list(replay.events())
+
+
+def test_a_harness_that_ends_early_says_why(program):
+    with Replay(program) as replay:
+        replay.feed([(b"", False)])
+        with pytest.raises(ReplayError, match="a frame has an unusable length"):
+            list(replay.events())
