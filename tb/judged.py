@@ -2,11 +2,11 @@
 """What the tests of the reference model share: a model with every kind of flow, and assertions."""
 
 import pytest
-
 import roce
+from frames import FLOWS, PAYLOAD
+
 from flytrim.model import Flow, NicModel
 from flytrim.verdict import Reason, Verdict
-from frames import FLOWS, PAYLOAD
 
 MODEL = NicModel([Flow(**vars(flow)) for flow in FLOWS])
 NUMBERS = {flow.name: number for number, flow in enumerate(FLOWS)}

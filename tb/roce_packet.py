@@ -10,12 +10,11 @@ import functools
 import ipaddress
 import struct
 
+import roce
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
-
-import roce
 
 __all__ = ["RocePacket"]
 

@@ -2,8 +2,8 @@
 """AXI at the edge of the device: the only place that knows its signal names and packing rules.
 
 Inside, a frame is a lane of :class:`flytrim.context.Received` beats; outside it is AXI4-Stream with
-byte 0 of the frame in ``tdata[7:0]`` (AMBA 4 AXI4-Stream, ARM IHI 0051A). ``tuser`` bit 0 on the last
-beat marks a bad frame; the bits above are the side band, taken on the first beat.
+byte 0 of the frame in ``tdata[7:0]`` (AMBA 4 AXI4-Stream, ARM IHI 0051A). ``tuser`` bit 0 on the
+last beat marks a bad frame; the bits above are the side band, taken on the first beat.
 """
 
 import enum
@@ -60,8 +60,8 @@ def axis_members(prefix, direction, width, *, user=0, keep=True, ready=True):
 class PacketSink(wiring.Component):
     """Receive port: AXI4-Stream in, a lane of frames out. Never stalls.
 
-    ``o`` is combinational, at most six levels of logic behind the ports: the parser's first register
-    is this port's, too.
+    ``o`` is combinational, at most six levels of logic behind the ports: the parser's first
+    register is this port's, too.
 
     A beat that breaks the packing rules (a hole in ``tkeep``, a partial ``tkeep`` before the last
     beat, no byte at all) counts as a full one, with zeros where no byte was given, and marks its
@@ -95,7 +95,8 @@ class PacketSink(wiring.Component):
         discard, bad = Signal(), Signal()
 
         keep = Signal(lanes)
-        m.d.comb += keep.eq(self.axis_tkeep & (Const(-1, lanes) >> Mux(at_limit, lanes - allowed, 0)))
+        m.d.comb += keep.eq(self.axis_tkeep & Mux(at_limit, Const((1 << allowed) - 1, lanes),
+                                                  Const(-1, lanes)))
         # The last lane in use is the one whose next lane is empty: one-hot, but for a hole.
         ends = keep & ~(keep >> 1)
         count = Cat(Cat(ends[lane] for lane in range(lanes) if lane + 1 >> bit & 1).any()

@@ -15,8 +15,8 @@ __all__ = ["Classified", "Classifier", "Decision"]
 class Decision(data.Struct):
     """What the headers and the flow table say of a frame.
 
-    ``reason`` is ``NONE`` or one of the bypass codes. ``cut`` is how many bytes of payload the preset
-    message length takes off.
+    ``reason`` is ``NONE`` or one of the bypass codes. ``cut`` is how many bytes of payload the
+    preset message length takes off.
     """
 
     reason: 8

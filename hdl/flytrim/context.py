@@ -122,7 +122,8 @@ class Parsed(data.StructLayout):
     header_reason : reason found in Ethernet and IP headers, but for their lengths and checksum
     checksum : IPv4 header sum in four words, see :mod:`flytrim.checksum`
     at_beat : the number of the beat, one-hot; the last place stands for all further ones
-    ipv4_at, ipv6_at : behind how many VLAN tags the header starts, one-hot; known with its first byte
+    ipv4_at, ipv6_at : behind how many VLAN tags the header starts, one-hot; right from its first
+        byte on
     has_link, has_ip, has_udp, has_bth : the frame has reached the end of that header
     header_bytes : Ethernet to last extension header, at most 110
     length : payload bytes by UDP length, header stack and pad count; modulo 2^16

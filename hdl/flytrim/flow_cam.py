@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow CAM: key to flow context in constant time, changed under traffic without a half-way state."""
+"""Flow CAM: key to flow context in constant time, changed under traffic in one step."""
 
 import enum
 

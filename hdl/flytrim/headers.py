@@ -14,8 +14,8 @@ from dataclasses import dataclass
 __all__ = [
     "AETH", "ATOMIC_ACK_ETH", "ATOMIC_ETH", "BTH", "DETH", "ETHERNET", "EXTENSION_PROTOCOLS",
     "ICRC_BYTES", "IETH", "IMMDT", "IPV4", "IPV6", "IP_FRAGMENT", "IP_UDP", "L3_OFFSETS",
-    "MAX_HEADER_BYTES", "OPCODES", "RETH", "ROCE_PORT", "TPIDS", "TYPE_IPV4", "TYPE_IPV6", "UDP", "VLAN", "Field",
-    "Header", "Opcode", "Place",
+    "MAX_HEADER_BYTES", "OPCODES", "RETH", "ROCE_PORT", "TPIDS", "TYPE_IPV4", "TYPE_IPV6", "UDP",
+    "VLAN", "Field", "Header", "Opcode", "Place",
 ]
 
 

@@ -54,9 +54,9 @@ class IcrcChecker(wiring.Component):
     """Runs the CRC from the IP header to the ICRC itself and compares the residue.
 
     Latency 3 cycles, one beat a cycle, never stalls. Nothing is realigned. What stands before the
-    IP header is zero, which leaves a register of zero alone; the seed is added to the header's first
-    four bytes instead. What stands behind the ICRC in its beat is zero too; so many zero bytes turn
-    the residue into another constant, and that one is compared with.
+    IP header is zero, which leaves a register of zero alone; the seed is added to the header's
+    first four bytes instead. What stands behind the ICRC in its beat is zero too; so many zero
+    bytes turn the residue into another constant, and that one is compared with.
 
     Source: InfiniBand Architecture volume 1, section 7.8.1 and annex A17.3.3.
 
@@ -90,7 +90,8 @@ class IcrcChecker(wiring.Component):
 
         end_lane = parsed.frame_bytes[:(lanes - 1).bit_length()]
         inside = Signal(lanes)
-        m.d.comb += inside.eq(Mux(ends & end_lane.any(), thermometer(end_lane, lanes), Const(-1, lanes)))
+        m.d.comb += inside.eq(Mux(ends & end_lane.any(), thermometer(end_lane, lanes),
+                                  Const(-1, lanes)))
 
         # First cycle: set the masked bits, add the seed, find the lanes that count.
         masked = Signal(self._config.width, reset_less=True)

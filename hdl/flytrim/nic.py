@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out, connect
 from .admission import Admission, meta_layout
 from .axis import PacketSink, PacketSource, RecordSource, axil_members, axis_members
 from .classifier import Classifier
-from .context import VerdictRecord
 from .control import Control
 from .flow_cam import FlowCam
 from .icrc import IcrcChecker
@@ -30,9 +29,9 @@ class TrimNic(wiring.Component):
     """Recognises registered flows, strips their headers and tails, passes all else by.
 
     Nothing stalls between the receive port and the queues: every block has a fixed latency, so
-    that the parts of a frame meet again by construction. The first byte of a payload leaves 8 cycles
-    after the beat that completes the headers was accepted (one more where it shares its beat of
-    output with the next beat of input), while the trim queue is empty and its sink ready.
+    that the parts of a frame meet again by construction. The first byte of a payload leaves 7
+    cycles after the beat that completes the headers was accepted, or 7 after the next beat where it
+    shares its beat of output with that, while the trim queue is empty and its sink ready.
 
     Parameters
     ----------

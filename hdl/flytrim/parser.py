@@ -33,9 +33,10 @@ def select(choices):
 class Parser(wiring.Component):
     """Reads Ethernet, VLAN, IPv4, IPv6, UDP, BTH and extension headers beside the stream of beats.
 
-    Latency 3 cycles, one beat a cycle, never stalls; the input is registered first. The header bytes are kept in a window as they
-    come, wherever the beats cut them, and read from it at each of the six places where an IP header
-    can end, so that a frame of one beat needs no longer than any other.
+    Latency 3 cycles, one beat a cycle, never stalls; the input is registered first. The header
+    bytes are kept in a window as they come, wherever the beats cut them, and read from it at each
+    of the six places where an IP header can end, so that a frame of one beat needs no longer than
+    any other.
 
     Members
     -------

@@ -46,9 +46,9 @@ class Stripper(wiring.Component):
     whose first output is due a cycle behind its first beat at the earliest, is never in the way.
 
     The shift is a multiple of four bytes plus two. It is done in two steps with a register between
-    them; the second is combinational into ``o``. Latency 2 cycles from the beat that holds the first
-    byte behind the headers, if it is the last or the next one follows at once. ``end`` comes 2
-    cycles behind the last beat.
+    them; the second is combinational into ``o``. Latency 2 cycles from the beat that holds the
+    first byte behind the headers, if it is the last or the next one follows at once. ``end`` comes
+    2 cycles behind the last beat.
 
     Members
     -------

@@ -13,12 +13,12 @@ __all__ = ["Truncator"]
 
 
 class Truncator(wiring.Component):
-    """Ends each payload after ``length`` bytes, or ``limit`` bytes where ``limited``; holds its last
-    beat until the frame has ended.
+    """Ends each payload after ``length`` bytes, or ``limit`` bytes where ``limited``.
 
-    So the last beat can carry a flag for what shows only at the frame's end. A frame that ends
-    early ends its payload early; a payload of no bytes has no beat. Latency 1 cycle, but for the
-    last beat, which leaves with ``ended``, 1 cycle behind the item with ``end``.
+    The last beat is held until the frame has ended, so that it can carry a flag for what shows only
+    then. A frame that ends early ends its payload early; a payload of no bytes has no beat.
+    Latency 1 cycle, but for the last beat, which leaves with ``ended``, 1 cycle behind the item
+    with ``end``.
 
     Members
     -------

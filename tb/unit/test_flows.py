@@ -47,6 +47,7 @@ def test_reads_a_flow_with_its_defaults(load):
     assert (flow.name, flow.dqpn, flow.udp_dport) == ("w0", 0x11, 4791)
     assert flow.src == ipaddress.ip_address("10.0.0.1")
     assert (flow.udp_sport, flow.vlan, flow.message_bytes) == (None, None, None)
+    assert (flow.icrc, flow.excess) == ("check", "bypass")
     assert (setup.config.width, setup.config.max_frame, setup.clock_mhz) == (512, 9216, 250)
 
 
@@ -72,6 +73,7 @@ def test_reads_the_device_and_every_key(load):
     [flow] = setup.flows
     assert (setup.config.width, setup.config.max_frame, setup.clock_mhz) == (64, 2048, 156.25)
     assert (flow.udp_sport, flow.vlan, flow.message_bytes, flow.excess) == (0, 100, 4, "cut")
+    assert flow.icrc == "ignore"
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -117,7 +119,8 @@ def test_reads_the_device_and_every_key(load):
     (W0 + 'excess = "drop"', 'flow "w0": excess = "drop": must be "bypass" or "cut"'),
     (W0 + 'excess = "cut"',
      'flow "w0": excess = "cut" has no length to cut to: add message_bytes'),
-    (W0 + 'icrc = "check"', 'flow "w0": icrc = "check" needs a later version: write "ignore"'),
+    (W0 + 'icrc = "verify"', 'flow "w0": icrc = "verify": must be "check" or "ignore"'),
+    (W0 + "icrc = true", 'flow "w0": icrc = true: must be "check" or "ignore"'),
     (W0 + 'action = "reduce"', 'flow "w0": action = "reduce" needs a later version: write "trim"'),
     (W0 + 'action = "reassemble"',
      'flow "w0": action = "reassemble" needs a later version: write "trim"'),
@@ -156,6 +159,7 @@ def test_refuses_what_is_no_toml_and_what_is_not_there(load, tmp_path):
 def test_a_flow_becomes_register_writes_that_end_with_the_command(load):
     device = Registers()
     setup = load(W0 + "udp_sport = 7\nvlan = 100\nmessage_bytes = 4\nexcess = 'cut'\n"
+                 "icrc = 'ignore'\n"
                  + W0.replace("w0", "six").replace("10.0.0.", "2001:db8::"))
     first, second = (list(insert_flow(device, number, flow))
                      for number, flow in enumerate(setup.flows))
@@ -171,7 +175,8 @@ def test_a_flow_becomes_register_writes_that_end_with_the_command(load):
     assert (words["flow.qp"], words["flow.message"]) == (0x11, 4)
     words = dict(second)
     assert [words[f"flow.dst[{n}]"] for n in range(4)] == [9, 0, 0, 0x20010DB8]
-    assert device.unpack("flow.options", words["flow.options"])["ipv6"] == 1
+    options = device.unpack("flow.options", words["flow.options"])
+    assert (options["ipv6"], options["check_icrc"]) == (1, 1)
 
 
 def test_a_register_refuses_values_and_names_that_do_not_fit():

@@ -6,13 +6,13 @@ import random
 from collections import Counter
 
 import pytest
+import roce
+from frames import FLOWS, PAYLOAD, RocePacket, flow_fields, good_frame, random_frame
+from judged import MODEL
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-import roce
 from flytrim.verdict import Reason, Verdict
-from frames import FLOWS, PAYLOAD, RocePacket, flow_fields, good_frame, random_frame
-from judged import MODEL
 
 SEED = int(os.environ.get("SEED", 1))
 UNDEFINED = [code for code in range(256) if code not in roce.EXTENSIONS]

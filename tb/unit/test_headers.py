@@ -2,15 +2,15 @@
 """The header table of the hardware against Scapy's layers and those of ``tb/roce.py``."""
 
 import pytest
+import roce
+from frames import PAYLOAD
 from scapy.contrib import roce as scapy_roce
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import split_layers
 
-import roce
 from flytrim import headers as h
-from frames import PAYLOAD
 
 # Importing Scapy's own BTH puts it behind UDP in the place of ours.
 split_layers(UDP, scapy_roce.BTH)

@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the reference model trims and drops, against frames known from their Scapy packets."""
 
-import pytest
-from scapy.layers.inet import IP
-from scapy.layers.inet6 import IPv6
-from scapy.packet import Raw
-
 import background
+import pytest
 import roce
-from flytrim.model import Flow, NicModel
-from flytrim.verdict import Reason, Verdict
 from frames import PAYLOAD, background_frames, roce_frame, roce_packet, runt
 from judged import (
     BOTH,
@@ -23,6 +17,12 @@ from judged import (
     assert_drop,
     assert_trim,
 )
+from scapy.layers.inet import IP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Raw
+
+from flytrim.model import Flow, NicModel
+from flytrim.verdict import Reason, Verdict
 
 # What is trimmed
 

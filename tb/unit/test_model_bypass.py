@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the reference model sends to bypass: each row of the verdict table, in its order."""
 
-import pytest
-from scapy.layers.inet import IP, UDP
-from scapy.layers.inet6 import IPv6
-from scapy.packet import Raw
-
 import background
+import pytest
 import roce
-from flytrim.model import Flow, NicModel
-from flytrim.verdict import Reason
 from frames import CONTROL, PAYLOAD, roce_frame, roce_packet
 from judged import (
     BOTH,
@@ -28,6 +22,12 @@ from judged import (
     assert_bypass,
     assert_trim,
 )
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Raw
+
+from flytrim.model import Flow, NicModel
+from flytrim.verdict import Reason
 
 
 @BOTH

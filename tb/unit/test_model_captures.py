@@ -7,11 +7,11 @@ from pathlib import Path
 
 import cypcap
 import pytest
+import roce
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-import roce
 from flytrim.model import Flow, NicModel
 from flytrim.verdict import Reason, Verdict
 

@@ -14,12 +14,12 @@ class Queue(wiring.Component):
     Latency 1 cycle from ``i`` to ``o`` while the queue is empty, a transfer a cycle in and out.
     ``o.valid`` and ``o.payload`` come from registers; no path leads from ``o.ready`` to ``i``.
 
-    The writer must look at ``room`` first: what it writes beyond the depth is lost. ``room`` lags by
-    one cycle, so ``margin`` must include what can be written before it shows.
+    The writer must look at ``room`` first: what it writes beyond the depth is lost. ``room`` lags
+    by one cycle, so ``margin`` must include what can be written before it shows.
 
-    An item written with ``commit`` makes itself and all before it visible; one written without stays
-    hidden until then. ``rewind`` with or without an item takes back all that is hidden, that item
-    included.
+    An item written with ``commit`` makes itself and all before it visible; one written without
+    stays hidden until then. ``rewind`` with or without an item takes back all that is hidden, that
+    item included.
 
     Parameters
     ----------
