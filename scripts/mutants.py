@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plants each fault of tb/mutants.toml in a copy of the hardware and shows which test catches it.
+
+    python scripts/mutants.py [--only PATTERN] [--jobs N] [--json FILE]
+
+The tests are those of ``make test``, quickest first; a fault is caught by the first that fails. A
+fault that no test sees, or that does not even elaborate, is listed. Exit status 1 when fewer than
+95 % are caught.
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+FLOOR = 0.95
+#: Tests by stage: a stage runs where those before it saw nothing.
+STAGES = (
+    ["tb/system/test_nic.py", "tb/system/test_nic_flows.py", "tb/system/test_nic_overflow.py",
+     "tb/system/test_nic_rate.py", "--widths", "64"],
+    ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
+    ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
+)
+_BENCH_FAILURE = re.compile(r"^E\s+(?:harness\.)?BenchError: (\w+)", re.MULTILINE)
+_COCOTB_FAILURE = re.compile(r"^E\s+(\w+(?:/[^:\s]+)?): ", re.MULTILINE)
+_PYTEST_FAILURE = re.compile(r"^FAILED (\S+?)(?: - |$)", re.MULTILINE)
+_TIMEOUT_SECONDS = 900
+
+
+def run(mutant):
+    """(mutant, what caught it or None, what was said) of one planted fault."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        hardware = Path(folder, "hdl")
+        shutil.copytree(ROOT / "hdl", hardware, ignore=shutil.ignore_patterns("__pycache__"))
+        source = hardware / "flytrim" / mutant["file"]
+        text = source.read_text()
+        assert text.count(mutant["before"]) == 1, f"{mutant['name']}: has lost its place"
+        source.write_text(text.replace(mutant["before"], mutant["after"]))
+        environment = os.environ | {
+            "PYTHONPATH": f"{hardware}:{ROOT / 'tb'}", "FLYTRIM_CACHE": f"{folder}/cache",
+            "SEED": os.environ.get("SEED", "1")}
+        for stage in STAGES:
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *stage],
+                    cwd=ROOT, env=environment, text=True, capture_output=True,
+                    timeout=_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                return mutant, "hangs", ""
+            if done.returncode not in (0, 5):
+                return mutant, _catcher(done.stdout), done.stdout
+    return mutant, None, ""
+
+
+def _catcher(output):
+    test = _PYTEST_FAILURE.search(output)
+    if not test:
+        return None
+    if "does not build" in output:
+        return f"{test[1]}: lint"
+    inner = _COCOTB_FAILURE.search(output, output.find("BenchError"))
+    return test[1] + (f": {inner[1]}" if "BenchError" in output and inner else "")
+
+
+@click.command()
+@click.option("--only", default="", metavar="PATTERN", help="Faults whose name or file match.")
+@click.option("--jobs", default=os.cpu_count(), show_default=True, help="Faults at one time.")
+@click.option("--json", "json_path", type=click.Path(), help="Where to write the results, too.")
+def main(only, jobs, json_path):
+    """Plant faults in the hardware, one at a time, and show which test catches each."""
+    mutants = [mutant for mutant in tomllib.loads((ROOT / "tb/mutants.toml").read_text())["mutant"]
+               if re.search(only, f"{mutant['file']}: {mutant['name']}")]
+    console = Console()
+    results = []
+    with (Progress(console=Console(stderr=True)) as progress,
+          concurrent.futures.ThreadPoolExecutor(jobs) as pool):
+        task = progress.add_task("planting", total=len(mutants))
+        for result in pool.map(run, mutants):
+            results.append(result)
+            progress.advance(task)
+
+    table = Table("file", "fault", "caught by", box=None, padding=(0, 2, 0, 0))
+    for mutant, catcher, _ in results:
+        table.add_row(mutant["file"], mutant["name"], catcher or "[bold]nothing[/bold]")
+    console.print(table)
+    caught = sum(catcher is not None for _, catcher, _ in results)
+    print(f"{caught} of {len(results)} faults caught, {caught / max(1, len(results)):.1%}")
+    if json_path:
+        Path(json_path).write_text(json.dumps([
+            {"file": mutant["file"], "fault": mutant["name"], "caught_by": catcher}
+            for mutant, catcher, _ in results], indent=1) + "\n")
+    sys.exit(caught < FLOOR * len(results))
+
+
+if __name__ == "__main__":
+    main()
