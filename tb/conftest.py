@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test shares: the seed in the header, and the models of the device by width."""
 
+import functools
 import os
 
+import blocks as blocks_top
 import harness
 import pytest
 
@@ -13,10 +15,10 @@ from flytrim.generate import nic_verilog
 #: configuration is simulated somewhere.
 CONFIGS = {
     64: {"width": 64, "flows": 16, "max_frame": 2048},
-    128: {"width": 128, "flows": 8, "max_frame": 1514, "side_width": 1},
-    256: {"width": 256, "flows": 8, "max_frame": 4000, "side_width": 256},
+    128: {"width": 128, "flows": 16, "max_frame": 1514, "side_width": 1},
+    256: {"width": 256, "flows": 16, "max_frame": 4000, "side_width": 256},
     512: {"width": 512, "flows": 64, "max_frame": 9216, "side_width": 40},
-    1024: {"width": 1024, "flows": 8, "max_frame": 9001},
+    1024: {"width": 1024, "flows": 16, "max_frame": 9001},
 }
 
 
@@ -41,15 +43,21 @@ def pytest_generate_tests(metafunc):
                              scope="session")
 
 
-@pytest.fixture(scope="session")
-def _nics():
-    return {}
+@functools.cache
+def _build(top, width):
+    config = NicConfig(**CONFIGS[width])
+    if top == blocks_top.TOP:
+        return harness.build(blocks_top.blocks_verilog(config), top)
+    return harness.build(nic_verilog(config), top)
 
 
 @pytest.fixture(scope="session")
-def nic(width, _nics):
+def nic(width):
     """(model, parameters) of a ``TrimNic`` of this width."""
-    if width not in _nics:
-        config = NicConfig(**CONFIGS[width])
-        _nics[width] = harness.build(nic_verilog(config), "flytrim_nic"), CONFIGS[width]
-    return _nics[width]
+    return _build("flytrim_nic", width), CONFIGS[width]
+
+
+@pytest.fixture(scope="session")
+def blocks(width):
+    """(model, parameters) of all blocks of this width side by side."""
+    return _build(blocks_top.TOP, width), CONFIGS[width]

@@ -8,6 +8,7 @@ costs a build. One model serves many benches; processes that want the same one b
 import contextlib
 import fcntl
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -25,8 +26,8 @@ from flytrim.sim import verilator
 
 __all__ = ["BenchError", "Model", "build", "run", "seed"]
 
-#: Measured on a ``TrimNic`` of 64 bits: -O1 builds in the time of -O0 and runs six times as fast, -O2
-#: gains nothing more. Splitting keeps all cores busy.
+#: Measured on a ``TrimNic`` of 64 bits: -O1 builds in the time of -O0 and runs six times as fast,
+#: -O2 gains nothing more. Splitting keeps all cores busy.
 _COMPILER_FLAGS = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O1")
 _BUILD_ARGS = (*verilator.LINT_ARGS, "--output-split", "12000", "--x-assign", "unique",
                "--x-initial", "unique")
@@ -109,8 +110,8 @@ def build(verilog, top):
     warning that is not excepted in :mod:`flytrim.sim.verilator` is such a failure.
     """
     key = hashlib.sha256("\0".join((
-        Path(__file__).read_text(), verilog, top, *_BUILD_ARGS, *_COMPILER_FLAGS, *verilator.MAKE_ARGS, *_TIMESCALE,
-        verilator.fingerprint(), metadata.version("cocotb"),
+        verilog, top, *_BUILD_ARGS, *_COMPILER_FLAGS, *verilator.MAKE_ARGS, *_TIMESCALE,
+        inspect.getsource(_Runner), verilator.fingerprint(), metadata.version("cocotb"),
     )).encode()).hexdigest()[:20]
     folder = _cache() / f"{top}-{key}"
     model = Model(folder, top)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from cocotb.triggers import Event
 from cocotb_bus.monitors import BusMonitor
-
 from pacing import FULL_RATE, ticks
 
 from .clock import now
@@ -167,11 +166,11 @@ class _Monitor(BusMonitor):
         self._edges, self._rules = edges, StallRules(prefix)
         super().__init__(edges.dut, prefix, edges.dut.clk, case_insensitive=False, **options)
 
-    async def _monitor_recv(self):
+    def _monitor_recv(self):
         self._payload = [getattr(self.bus, name) for name in self._signals
                          if name not in ("tvalid", "tready")]
         self._valid, self._ready = self.bus.tvalid, getattr(self.bus, "tready", None)
-        self._edges.every(self._sample)
+        return self._edges.monitor(self._sample)
 
     def _sample(self):
         if self._edges.in_reset:

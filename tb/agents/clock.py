@@ -36,8 +36,17 @@ class Edges:
         dut.rst.value = 1
 
     def every(self, agent):
-        """Call ``agent`` at each edge from now on."""
+        """Call ``agent`` at each edge from now on, behind those that were given before."""
         self._agents.append(agent)
+
+    def monitor(self, agent):
+        """The same, for a monitor of cocotb-bus: gives the coroutine that it wants to run."""
+        self.every(agent)
+
+        async def nothing():
+            pass
+
+        return nothing()
 
     async def start(self):
         """Start the clock, with a reset. Inputs are to be set before: it begins with an edge."""

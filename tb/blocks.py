@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocks of the data path side by side in one top, so that one model serves all their benches.
+
+A port of a block is named ``<block>__<member>``, one of a stream ``<block>__i__valid`` and so on.
+"""
+
+from amaranth import Module
+from amaranth.back import verilog
+from amaranth.hdl import Const, Elaboratable, Value
+
+from flytrim import registers
+from flytrim.axis import PacketSink
+from flytrim.flow_cam import FlowCam
+from flytrim.icrc import IcrcChecker
+from flytrim.packet import Packet
+from flytrim.parser import Parser
+from flytrim.registers.bank import RegisterBank
+from flytrim.stream import Queue
+from flytrim.stripper import Stripper
+from flytrim.truncator import Truncator
+
+__all__ = ["QUEUE", "TOP", "blocks_verilog"]
+
+TOP = "blocks"
+#: Small, so that a bench fills and empties it often.
+QUEUE = {"depth": 16, "margin": 3}
+
+
+class _Blocks(Elaboratable):
+    def __init__(self, config):
+        self._blocks = {
+            "receive": PacketSink(config),
+            "parser": Parser(config),
+            "icrc": IcrcChecker(config),
+            "cam": FlowCam(config.flows),
+            "stripper": Stripper(config),
+            "truncator": Truncator(config),
+            "queue": Queue(Packet(config.width), **QUEUE),
+            "bank": RegisterBank(registers.load()),
+        }
+
+    def ports(self):
+        """Name to (value, None) of every port that is a signal; directions follow from use."""
+        found = {}
+        for name, block in self._blocks.items():
+            for path, _, value in block.signature.flatten(block):
+                value = Value.cast(value)
+                # The checker hangs on the parser. ``ready`` of a lane is a constant.
+                if not isinstance(value, Const) and (name, path[0]) != ("icrc", "i"):
+                    found["__".join((name, *map(str, path)))] = value, None
+        return found
+
+    def elaborate(self, platform):
+        m = Module()
+        for name, block in self._blocks.items():
+            m.submodules[name] = block
+        parser, icrc = self._blocks["parser"], self._blocks["icrc"]
+        m.d.comb += [icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload)]
+        return m
+
+
+def blocks_verilog(config):
+    """Verilog of all blocks for a configuration, top module :data:`TOP`."""
+    blocks = _Blocks(config)
+    return verilog.convert(blocks, name=TOP, ports=blocks.ports(), emit_src=False,
+                           strip_internal_attrs=True)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TrimNic classifies and trims: random traffic under every pacing, then each case by itself."""
+
+import cocotb
+import frames
+import harness
+import pacing
+import pytest
+import roce
+from bench import NicBench
+
+from flytrim.verdict import Reason
+
+LIMIT = {"timeout_time": 2, "timeout_unit": "ms"}
+
+
+@pytest.mark.model
+def test_nic(nic):
+    model, parameters = nic
+    assert harness.run(model, __name__, parameters=parameters) >= 14
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(profile=pacing.EVERY)
+async def mixed_traffic(dut, profile):
+    bench = await NicBench(dut, pacing=profile).start()
+    await bench.feed((frames.random_frame(bench.rng) for _ in range(300)), error_rate=0.05)
+    await bench.finish(at_least=600)
+
+
+@cocotb.test(**LIMIT)
+@cocotb.parametrize(ip=["ipv4", "ipv6"], tags=[0, 1, 2])
+async def every_opcode(dut, ip, tags):
+    bench = await NicBench(dut).start()
+    flow = {"ipv4": frames.FLOWS[0], "ipv6": frames.FLOWS[1]}[ip]
+    vlans = ((0x88A8, 0xE123), (0x9100, 7))[:tags]
+    for opcode in range(256):
+        payload = bench.rng.randbytes(bench.rng.randrange(40))
+        judgement = bench.send(frames.roce_frame(
+            opcode, payload, src=flow.src, dst=flow.dst, dqpn=flow.dqpn, vlans=vlans,
+            immediate=0x01234567, address=0x89ABCDEF01234567, rkey=0x76543210,
+            dma_length=0xFEDCBA98))
+        carries = opcode in {roce.OPCODES[name] for name in frames.PAYLOAD}
+        assert judgement.reason == (Reason.NONE if carries else Reason.OPCODE)
+    await bench.finish(at_least=512)
+
+
+@cocotb.test(**LIMIT)
+async def other_traffic_leaves_bit_exactly(dut):
+    bench = await NicBench(dut).start()
+    for data in frames.background_frames():
+        assert bench.send(data).bypass == data
+        bench.send(data, error=True)
+    await bench.finish(at_least=4 * len(frames.background_frames()))
+
+
+@cocotb.test(**LIMIT)
+async def payload_of_no_bytes_is_a_record_without_a_beat(dut):
+    bench = await NicBench(dut).start()
+    for name in frames.PAYLOAD:
+        for minimum in (0, 60):
+            bench.send(frames.roce_frame(name, b"", minimum=minimum))
+            bench.send(frames.roce_frame(name, b"\x5a", minimum=minimum), error=True)
+    await bench.finish(at_least=6 * len(frames.PAYLOAD))
+    assert len(bench.seen["m_axis_trim"]) * 2 == len(bench.seen["m_axis_meta"])
+
+
+@cocotb.test(**LIMIT)
+@cocotb.parametrize(flow=[0, 1])
+async def frame_cut_at_every_byte(dut, flow):
+    bench = await NicBench(dut).start()
+    flow = frames.FLOWS[flow]
+    whole = frames.roce_frame("RC_WRITE_ONLY_IMM", bytes(range(100, 190)), src=flow.src,
+                              dst=flow.dst, dqpn=flow.dqpn, vlans=((0x8100, 5),))
+    reasons = {bench.send(whole[:size]).reason for size in range(1, len(whole) + 1)}
+    assert reasons >= {Reason.TRUNCATED_HEADER, Reason.TRUNCATED, Reason.NONE}
+    await bench.finish(at_least=2 * len(whole))
+
+
+@cocotb.test(**LIMIT)
+async def damaged_frames_keep_their_flag(dut):
+    bench = await NicBench(dut).start()
+    for size in range(0, 3 * bench.config.lanes):
+        payload = bench.rng.randbytes(size)
+        bench.send(frames.roce_frame("UC_WRITE_ONLY", payload), error=True)
+        bench.send(frames.roce_frame("UC_WRITE_ONLY", payload, dqpn=0x999), error=True)
+        bench.send(frames.roce_frame("UC_WRITE_ONLY", payload))
+    await bench.finish(at_least=15 * bench.config.lanes)
+    reasons = {judgements[0].reason for _, judgements in bench.sent}
+    assert reasons == {Reason.MAC_ERROR, Reason.NO_FLOW, Reason.NONE}
+
+
+@cocotb.test(**LIMIT)
+async def frame_past_max_frame_is_ended_there(dut):
+    bench = await NicBench(dut).start()
+    limit = bench.config.max_frame
+    small = frames.roce_frame("RC_SEND_ONLY", b"next")
+    for size in (limit - 1, limit, limit + 1, limit + bench.config.lanes, 2 * limit + 3):
+        for header in (frames.roce_frame("RC_SEND_MIDDLE", b"")[:54], b"\xff" * 54):
+            bench.send(header + bench.rng.randbytes(size - 54))
+            bench.send(small)
+        overhead = 14 + 20 + 8 + 12 + 4
+        payload = bench.rng.randbytes(size - overhead)
+        bench.send(frames.roce_frame("RC_SEND_MIDDLE", payload, pad=0))
+        bench.send(small, error=True)
+        await bench.settle()
+    await bench.finish(at_least=60)
+    reasons = [judgements[0].reason for _, judgements in bench.sent]
+    assert reasons.count(Reason.OVERSIZE) == 9
+
+
+@cocotb.test(**LIMIT)
+async def preset_message_length(dut):
+    bench = await NicBench(dut).start()
+    for flow in (frames.FLOWS[4], frames.FLOWS[5]):
+        for size in (*range(12), *range(56, 140), 1200):
+            for opcode in ("UC_WRITE_ONLY_IMM", "RC_SEND_FIRST"):
+                bench.send(frames.roce_frame(opcode, bench.rng.randbytes(size), src=flow.src,
+                                             dst=flow.dst, dqpn=flow.dqpn))
+    await bench.finish(at_least=700)
+    records = [judgements[0] for _, judgements in bench.sent]
+    assert any(judgement.cut for judgement in records)
+    assert any(judgement.reason is Reason.MESSAGE_LENGTH for judgement in records)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TrimNic behind sinks that stall: frames are dropped whole and told so, then all is well."""
+
+import cocotb
+import frames
+import harness
+import pytest
+from bench import NicBench
+from pacing import EVERY
+
+from flytrim.verdict import Reason, Verdict
+
+STRANGER = 0x999999
+PORTS = {"bypass": "m_axis_bypass", "trim": "m_axis_trim", "meta": "m_axis_meta"}
+
+
+@pytest.mark.model
+def test_nic_overflow(nic):
+    model, parameters = nic
+    assert harness.run(model, __name__, parameters=parameters) >= 6
+
+
+def send(bench, count, longest, trimmed=0.6):
+    """Sound frames of a flow and of none, so that room is all that can be missing."""
+    for _ in range(count):
+        fields = {} if bench.rng.random() < trimmed else {"dqpn": STRANGER}
+        payload = bench.rng.randbytes(bench.rng.randrange(longest))
+        bench.send(frames.roce_frame("RC_SEND_ONLY", payload, psn=len(bench.sent), **fields))
+
+
+def overflowed(bench, first, end):
+    """Numbers of the frames that found no room."""
+    reasons = [bits & 0xFF for bits in bench.seen["m_axis_verdict"][first:end]]
+    return [first + n for n, reason in enumerate(reasons) if reason == Reason.OVERFLOW]
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(port=list(PORTS))
+async def stalled_sink_costs_whole_frames_of_its_own(dut, port):
+    bench = await NicBench(dut, follow=True, overflow=True).start()
+    send(bench, 20, 200)
+    await bench.settle()
+    assert not overflowed(bench, 0, 20)
+
+    bench.sinks[PORTS[port]].stalled = True
+    # Room for records runs out when there are many of them, for beats when those are long.
+    send(bench, 1400 if port == "meta" else 500, 12 if port == "meta" else 500)
+    await bench.source.idle()
+    await bench.edges.wait(40)
+    stalled_end = len(bench.sent)
+    assert len(bench.seen["m_axis_verdict"]) == stalled_end
+    lost = overflowed(bench, 20, stalled_end)
+    assert lost, "nothing overflowed"
+    hurt = {bench.sent[number][1][0].verdict for number in lost}
+    assert hurt == {Verdict.BYPASS if port == "bypass" else Verdict.TRIM}
+
+    bench.sinks[PORTS[port]].stalled = False
+    await bench.settle()
+    send(bench, 100, 500)
+    await bench.finish(at_least=500)
+    assert not overflowed(bench, stalled_end, len(bench.sent))
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(pacing=[param for param in EVERY if param.name != "full_rate"
+                            and param.name != "sparse_source"])
+async def slow_sinks_cost_whole_frames(dut, pacing):
+    bench = await NicBench(dut, pacing=pacing, follow=True, overflow=True).start()
+    send(bench, 900, 300, trimmed=0.9)
+    await bench.finish(at_least=900)
+    if pacing.source == 1:
+        assert overflowed(bench, 0, len(bench.sent))
