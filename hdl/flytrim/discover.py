@@ -2,6 +2,7 @@
 """The RoCEv2 flows of a capture, as a FLOWS.toml that can be run at once."""
 
 import ipaddress
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -23,16 +24,20 @@ from .verdict import Reason
 
 __all__ = ["FoundFlow", "find_flows", "flows_toml"]
 
-#: Message lengths named in the comment of a flow; more say "and others".
+#: Payload lengths named in the comment of a flow; more say "others".
 SIZES_NAMED = 6
+#: Queue pairs 0 and 1 carry management datagrams (InfiniBand Architecture volume 1, 3.9): a host
+#: needs their headers to set up connections.
+MANAGEMENT_QPNS = (0, 1)
 
 
 @dataclass
 class FoundFlow:
     """A one-way stream of sound RoCEv2 packets: what it is recognised by, and what it carried.
 
-    ``packets`` and ``payload_bytes`` count packets that would be trimmed, ``other`` those of the same
-    key that would not (acknowledgements, READ requests, CNPs); ``sizes`` counts payload lengths.
+    ``packets`` and ``payload_bytes`` count packets that carry payload by their opcode, ``other``
+    those of the same key that do not (acknowledgements, READ requests, CNPs); ``sizes`` counts
+    payload lengths, ``vlans`` holds the outermost VLAN IDs seen, None for no tag.
     """
 
     src: ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -45,10 +50,21 @@ class FoundFlow:
     sizes: Counter = field(default_factory=Counter)
     vlans: set = field(default_factory=set)
 
+    @property
+    def management(self):
+        """Whether this is management of the fabric, not traffic of an application."""
+        return self.dqpn in MANAGEMENT_QPNS
+
+    @property
+    def to_trim(self):
+        """Whether registering the flow makes sense."""
+        return self.packets > 0 and not self.management
+
 
 def find_flows(frames, udp_dport=ROCE_PORT):
     """Every :class:`FoundFlow` to ``udp_dport`` among ``frames``, in order of appearance."""
-    # A table that knows the port and no flow calls a frame no_flow when all before the key is sound.
+    # A table that knows the port and no flow calls a frame no_flow when all before the key is
+    # sound.
     model = NicModel([], ports=[udp_dport])
     found = {}
     for frame in frames:
@@ -92,42 +108,51 @@ def _read(frame):
 
 
 def flows_toml(flows, source):
-    """The text of a FLOWS.toml that registers those of ``flows`` that carry payload.
+    """The text of a FLOWS.toml that registers those of ``flows`` that are worth trimming.
 
-    Where there are more than the device has entries, the busiest are registered and the others
-    written as comments, so that nothing found is hidden.
+    Where there are more than the device has entries, the busiest are registered. The others stand
+    there as comments, and so do flows of management, so that nothing found is hidden. ``source``
+    names the capture.
     """
-    carrying = [flow for flow in flows if flow.packets]
+    shown = [flow for flow in flows if flow.packets]
+    useful = [flow for flow in shown if flow.to_trim]
     entries = NicConfig().flows
-    busiest = sorted(carrying, key=lambda flow: -flow.packets)[:entries]
-    silent = len(flows) - len(carrying)
+    # By identity: what was found in the capture need not differ.
+    registered = {id(flow) for flow in
+                  sorted(useful, key=lambda flow: -flow.packets)[:entries]}
+    silent = len(flows) - len(shown)
 
-    lines = [f"# RoCEv2 flows of {source}"]
+    lines = [f"# RoCEv2 flows of {json.dumps(source)}"]
     if silent:
-        lines.append(f"# {silent} more with nothing to trim: acknowledgements, requests, "
-                     "notifications")
-    if len(carrying) > entries:
-        lines.append(f"# {len(carrying)} flows with payload; the table holds {entries}, so the "
-                     "busiest are registered")
+        lines.append(f"# {silent} more without payload: acknowledgements, requests, notifications")
+    if len(useful) > entries:
+        lines.append(f"# {len(useful)} flows to trim; the table holds {entries}, so the busiest "
+                     f"are registered")
     lines += ["", "[device]", "width = 512", "clock_mhz = 250"]
-    for number, flow in enumerate(carrying):
-        mark = "" if any(flow is each for each in busiest) else "# "
+    for number, flow in enumerate(shown):
+        mark = "" if id(flow) in registered else "# "
         lines += ["", f"# {_describe(flow)}"]
         lines += [mark + line for line in _entry(f"f{number}", flow)]
     return "\n".join(lines) + "\n"
 
 
 def _describe(flow):
-    named = [f"{count} x {size} B" for size, count in flow.sizes.most_common(SIZES_NAMED)]
+    named = [f"{count:,} x {size} B" for size, count in flow.sizes.most_common(SIZES_NAMED)]
     if len(flow.sizes) > SIZES_NAMED:
         named.append("others")
-    text = f"{flow.packets} packets, {flow.payload_bytes} B of payload: {', '.join(named)}"
+    text = (f"{_packets(flow.packets)}, {flow.payload_bytes:,} B of payload: {', '.join(named)}")
     tags = sorted(vlan for vlan in flow.vlans if vlan is not None)
     if tags:
         text += f"; VLAN {', '.join(map(str, tags))}" + (", untagged" if None in flow.vlans else "")
     if flow.other:
-        text += f"; {flow.other} packets without payload"
+        text += f"; {_packets(flow.other)} without payload"
+    if flow.management:
+        text += f"; management (queue pair {flow.dqpn}), which hosts need whole"
     return text
+
+
+def _packets(number):
+    return "1 packet" if number == 1 else f"{number:,} packets"
 
 
 def _entry(name, flow):

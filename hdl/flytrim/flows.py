@@ -25,7 +25,7 @@ TABLE_ENTRIES = 64
 
 # Keys and values of the format whose parts are not built yet.
 _LATER_KEYS = {"path_mtu", "start_psn", "order", "buffer", "port", "lean_id", "flush_ns", "header"}
-_LATER_VALUES = {("action", "reassemble"), ("action", "reduce"), ("icrc", "check")}
+_LATER_VALUES = {("action", "reassemble"), ("action", "reduce")}
 _LATER_TABLES = {"group"}
 
 
@@ -66,7 +66,8 @@ class _Flow(_Entry):
     udp_sport: int | None = Field(None, ge=0, le=0xFFFF,
                                   description="must be a UDP port, 0 to 65535")
     vlan: int | None = Field(None, ge=0, le=4094, description="must be a VLAN ID, 0 to 4094")
-    icrc: Literal["ignore"] = Field("ignore", description='must be "ignore"')
+    icrc: Literal["check", "ignore"] = Field("check",
+                                             description='must be "check" or "ignore"')
     message_bytes: int | None = Field(None, ge=1, le=1 << 31,
                                       description="must be 1 to 2147483648 bytes")
     excess: Literal["bypass", "cut"] = Field("bypass", description='must be "bypass" or "cut"')

@@ -13,7 +13,7 @@ from bench import FLOWS, NicBench
 from flytrim.flow_cam import FlowOperation, FlowStatus
 from flytrim.model import Flow, NicModel
 
-LIMIT = {"timeout_time": 3, "timeout_unit": "ms"}
+LIMIT = {"timeout_time": 0.5, "timeout_unit": "ms"}
 KEEPER = Flow(name="keeper", src="10.9.9.9", dst="10.9.9.8", dqpn=1)
 A = Flow(name="a", src="10.0.0.1", dst="10.0.0.9", dqpn=0x11, message_bytes=1000, excess="cut")
 B = Flow(name="b", src="fd00::1", dst="fd00::9", dqpn=0xEE, message_bytes=4, excess="cut")
@@ -114,7 +114,7 @@ def frames_of(rng):
                              dst=str(flow.dst), dqpn=flow.dqpn)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def flows_change_in_one_step_under_traffic(dut):
     bench = await NicBench(dut, flows=[KEEPER], follow=True).start()
     delete = int(FlowOperation.DELETE)

@@ -34,7 +34,7 @@ def overflowed(bench, first, end):
     return [first + n for n, reason in enumerate(reasons) if reason == Reason.OVERFLOW]
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(port=list(PORTS))
 async def stalled_sink_costs_whole_frames_of_its_own(dut, port):
     bench = await NicBench(dut, follow=True, overflow=True).start()
@@ -61,7 +61,7 @@ async def stalled_sink_costs_whole_frames_of_its_own(dut, port):
     assert not overflowed(bench, stalled_end, len(bench.sent))
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(pacing=[param for param in EVERY if param.name != "full_rate"
                             and param.name != "sparse_source"])
 async def slow_sinks_cost_whole_frames(dut, pacing):

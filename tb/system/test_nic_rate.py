@@ -10,7 +10,7 @@ from bench import NicBench
 
 from flytrim.verdict import Reason
 
-LIMIT = {"timeout_time": 3, "timeout_unit": "ms"}
+LIMIT = {"timeout_time": 0.5, "timeout_unit": "ms"}
 #: Bytes of a frame around its payload: Ethernet, IPv4, UDP, BTH, ICRC.
 OVERHEAD = 14 + 20 + 8 + 12 + 4
 STRANGER = 0x999999

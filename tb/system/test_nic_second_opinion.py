@@ -43,7 +43,7 @@ def flag_of(received):
     return user[-1] if isinstance(user, list) else user
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def works_with_cocotbext_axi(dut):
     config, rng = config_of_run(), random.Random(cocotb.RANDOM_SEED)
     edges, model = Edges(dut), NicModel(FLOWS, config.max_frame)

@@ -6,12 +6,15 @@ import os
 import struct
 import subprocess
 import sys
+import zlib
+from pathlib import Path
 
 import pytest
 
-from flytrim import cli
+from flytrim import cli, flows
 from flytrim.model import NicModel
 from flytrim.sim.capture import Capture
+from flytrim.verdict import Reason
 
 FLOWS = """
 [device]
@@ -26,7 +29,7 @@ dqpn = 0x11
 
 
 def roce(payload, *, dqpn=0x11, psn=0, opcode=0x04):
-    """A RoCEv2 frame over IPv4 with a correct header checksum, padded to 60 bytes."""
+    """A RoCEv2 frame over IPv4 with correct header checksum and ICRC, padded to 60 bytes."""
     pad = -len(payload) % 4
     bth = struct.pack(">BBHII", opcode, pad << 4, 0xFFFF, dqpn, psn)
     udp_length = 8 + len(bth) + len(payload) + pad + 4
@@ -36,9 +39,12 @@ def roce(payload, *, dqpn=0x11, psn=0, opcode=0x04):
     total = (total & 0xFFFF) + (total >> 16)
     total = (total & 0xFFFF) + (total >> 16)
     ip = ip[:10] + struct.pack(">H", 0xFFFF - total) + ip[12:]
-    frame = (bytes(12) + b"\x08\x00" + ip + struct.pack(">HHHH", 49152, 4791, udp_length, 0) + bth
-             + payload + bytes(pad + 4))
-    return frame.ljust(60, b"\0")
+    packet = (ip + struct.pack(">HHHH", 49152, 4791, udp_length, 0) + bth + payload + bytes(pad))
+    masked = bytearray(b"\xff" * 8 + packet)
+    for at in (1, 8, 10, 11, 26, 27, 32):
+        masked[8 + at] = 0xFF
+    icrc = zlib.crc32(masked).to_bytes(4, "little")
+    return (bytes(12) + b"\x08\x00" + packet + icrc).ljust(60, b"\0")
 
 
 FRAMES = [roce(b"\x01\x02\x03\x04"), b"\xff" * 60, roce(b"", psn=1), roce(bytes(1024), psn=2),
@@ -80,7 +86,8 @@ def test_runs_a_capture_and_writes_what_became_of_each_frame(folder, flytrim):
     status, out, err = flytrim(*SIM)
     assert (status, err) == (0, "")
     assert "RTL and model agree on every bit of 6 frames." in out
-    assert sorted(os.listdir("out")) == ["bypass.pcap", "report.json", "verdicts.jsonl"]
+    assert sorted(os.listdir("out")) == ["bypass.pcap", "report.html", "report.json",
+                                         "verdicts.jsonl"]
 
     lines = [json.loads(line) for line in (folder / "out/verdicts.jsonl").read_text().splitlines()]
     assert [line["frame"] for line in lines] == [*range(6)]
@@ -99,14 +106,73 @@ def test_runs_a_capture_and_writes_what_became_of_each_frame(folder, flytrim):
     assert [data for _, data in bypassed] == [FRAMES[1], FRAMES[4]]
 
     report = json.loads((folder / "out/report.json").read_text())
-    assert report["frames"] == 6
+    assert (report["capture"], report["frames"], report["checked_frames"]) == ("capture.pcap", 6, 6)
     assert report["verdicts"]["trim"]["frames"] == 4
     assert report["verdicts"]["bypass"]["reasons"]["no_flow"] == {"frames": 1, "bytes": 62}
     assert report["flows"]["w0"]["payload_bytes"] == 4 + 1024 + 3
     wire = sum(len(FRAMES[n]) + 24 for n in (0, 2, 3, 5))
     assert report["flows"]["w0"]["wire_bytes_before"] == wire
+    assert report["wire"]["wire_bytes_before"] == wire
+    assert report["wire"]["wire_bytes_after"] == 4 + 1024 + 3
     assert report["throughput"]["beats_per_cycle"] == 1
     assert report["latency"]["trim"]["min_ns"] == 5 * report["latency"]["trim"]["min_cycles"]
+
+
+@pytest.mark.model
+def test_a_flipped_payload_bit_is_dropped_as_icrc_unless_the_flow_ignores_it(folder, flytrim):
+    damaged = bytearray(FRAMES[3])
+    damaged[500] ^= 0x10
+    (folder / "capture.pcap").write_bytes(pcap([FRAMES[0], bytes(damaged), FRAMES[5]]))
+
+    def outcomes():
+        status, out, _ = flytrim(*SIM)
+        assert status == 0
+        assert "agree on every bit of 3 frames" in out
+        lines = map(json.loads, (folder / "out/verdicts.jsonl").read_text().splitlines())
+        return [(line["verdict"], line["reason"], line["flow"]) for line in lines]
+
+    trimmed = ("trim", None, "w0")
+    assert outcomes() == [trimmed, ("drop", "icrc", "w0"), trimmed]
+    report = json.loads((folder / "out/report.json").read_text())
+    assert (report["flows"]["w0"]["packets"], report["flows"]["w0"]["dropped"]) == (2, 1)
+    (folder / "flows.toml").write_text(FLOWS + 'icrc = "ignore"\n')
+    assert outcomes() == [trimmed] * 3
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("check", "sentence"), [
+    # Oversize frames are judged in any case: where they left is not in their verdict.
+    ("sample", "agree on every bit of 5 frames; the other 203 were not checked."),
+    ("none", "agree on every bit of 2 frames; the other 206 were not checked."),
+])
+def test_what_the_rtl_said_is_written_however_little_is_checked(folder, flytrim, check, sentence):
+    damaged = FRAMES[0][:50] + b"\xff" + FRAMES[0][51:]
+    (folder / "capture.pcap").write_bytes(
+        pcap([*FRAMES, damaged, FRAMES[3][:1000], roce(bytes(2000)), b"\xff" * 2000,
+              *FRAMES * 33]))
+    (folder / "flows.toml").write_text(FLOWS.replace("[[flow]]", "max_frame = 1600\n[[flow]]"))
+    assert flytrim(*SIM)[0] == 0
+    names = "verdicts.jsonl", "bypass.pcap"
+    before = [(folder / "out" / name).read_bytes() for name in names]
+    status, out, _ = flytrim(*SIM, "--check", check)
+    assert (status, sentence in out) == (0, True)
+    assert [(folder / "out" / name).read_bytes() for name in names] == before
+    report = json.loads((folder / "out/report.json").read_text())
+    assert report["verdicts"]["drop"]["reasons"].keys() == {"icrc", "truncated", "oversize"}
+
+
+@pytest.mark.model
+def test_waves_stay_where_rtl_and_model_disagree(folder, flytrim, monkeypatch):
+    faulty = Path(__file__).parents[1].joinpath("data", "faulty_nic.v").read_text()
+    monkeypatch.setattr("flytrim.sim.run.device_verilog", lambda config: faulty)
+    monkeypatch.setattr("flytrim.sim.verilator.wave_format", lambda: ("vcd", "VCD it is."))
+    status, out, err = flytrim(*SIM, "--wave-frames", "1:2")
+    assert (status, out) == (1, "")
+    warning, difference = err.splitlines()
+    assert warning == "flytrim: warning: VCD it is."
+    assert difference.startswith("flytrim: RTL and model disagree: ")
+    assert os.listdir("out") == ["wave.vcd"]
+    assert "s_axis_rx_tdata" in (folder / "out/wave.vcd").read_text()
 
 
 @pytest.mark.model
@@ -134,7 +200,7 @@ def test_runs_the_whole_frames_of_a_cut_off_capture_with_one_warning(folder, fly
      "frame 0: payload byte 2 of 4: expected 01 02 07 04, got 01 02 03 04"),
     (3, {"payload": bytes(1000)}, "frame 3: payload length: expected 1000 bytes, got 1024 bytes"),
     (5, {"psn": 4}, "frame 5: metadata.psn: expected 0x4, got 0x3"),
-    (4, {"reason": 10}, "frame 4: verdict.reason: expected opcode, got no_flow"),
+    (4, {"reason": Reason.OPCODE}, "frame 4: verdict.reason: expected opcode, got no_flow"),
     (1, {"bypass": b"\xff" * 61}, "frame 1: bypass length: expected 61 bytes, got 60 bytes"),
 ], ids=["payload", "length", "metadata", "verdict", "bypass"])
 def test_ends_with_the_first_difference(folder, flytrim, monkeypatch, frame, lie, message):
@@ -164,9 +230,24 @@ BAD = {
     "no --flows": (("sim", "capture.pcap", "--out", "out"), (
         "Missing option '--flows'. Try 'flytrim sim --help'.")),
     "unknown option": ((*SIM, "--wav"), (
-        "No such option '--wav'. Try 'flytrim sim --help'.")),
+        "No such option '--wav'. Did you mean '--wave'? Try 'flytrim sim --help'.")),
     "unknown command": (("smi",), (
         "No such command 'smi'. Did you mean 'sim'? Try 'flytrim --help'.")),
+    "check": ((*SIM, "--check", "some"), (
+        "Invalid value for '--check': 'some' is not one of 'all', 'sample', 'none'. Try 'flytrim "
+        "sim --help'.")),
+    "wave frames": ((*SIM, "--wave-frames", "3:0"), (
+        "Invalid value for '--wave-frames': '3:0' is no range of frames: write FIRST:COUNT, such "
+        "as 0:200. Try 'flytrim sim --help'.")),
+    "waves of no frame": ((*SIM, "--wave-frames", "6:1"), (
+        "capture.pcap: has 6 frames, and --wave-frames begins with frame 6: begin below 6")),
+    "no flows": (("flows", "capture.pcap", "--udp-dport", "4793"), (
+        "capture.pcap: nothing to trim: none of its 6 frames is RoCEv2 to UDP port 4793; give "
+        "--udp-dport for another port")),
+    "flows, no folder": (("flows", "capture.pcap", "-o", "none/x.toml"), (
+        "none/x.toml: its folder does not exist: make it first")),
+    "flows of no capture": (("flows", "flows.toml"), (
+        "flows.toml: is no readable capture: unknown file format; give a pcap or pcapng file")),
     "width": ((*NIC, "--width", "48"), (
         "width must be one of 64, 128, 256, 512, 1024 bits, not 48")),
     "flows": ((*NIC, "--flows", "65"), "flows must be 1 to 64, not 65"),
@@ -211,6 +292,27 @@ def test_says_where_the_log_of_a_failed_build_is(folder, flytrim, monkeypatch):
     assert rest == "says why\n"
     assert "syntax error" in (folder / "cache" / log.lstrip("/")).read_text()
     assert not os.path.exists("out")
+
+
+def test_prints_the_flows_of_a_capture_as_a_flows_file(folder, flytrim):
+    status, out, err = flytrim("flows", "capture.pcap")
+    assert (status, err) == (0, "")
+    status, said, err = flytrim("flows", "capture.pcap", "-o", "found.toml")
+    assert (status, said, err) == (0, "2 flows to trim in found.toml.\n", "")
+    assert (folder / "found.toml").read_text() == out
+    assert [flow.dqpn for flow in flows.load("found.toml").flows] == [0x11, 0x12]
+
+
+@pytest.mark.parametrize(("frames", "reason"), [
+    ([roce(b"", opcode=0x81)] * 2, (
+        "its 1 RoCEv2 flow carries no payload, only acknowledgements, requests or notifications")),
+    ([roce(bytes(8), dqpn=1)], "its RoCEv2 payload is management alone (queue pair 0 or 1)"),
+])
+def test_says_why_there_is_nothing_to_trim(folder, flytrim, frames, reason):
+    (folder / "capture.pcap").write_bytes(pcap(frames))
+    status, out, err = flytrim("flows", "capture.pcap")
+    assert (status, out) == (2, "")
+    assert err == f"flytrim: capture.pcap: nothing to trim: {reason}\n"
 
 
 def test_prints_version_and_help(flytrim):

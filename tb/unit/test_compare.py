@@ -35,8 +35,7 @@ def play(setup, frames, *, rate, **options):
             replay.sink(output, SinkMode.RANDOM, rate=rate, seed=output + 1)
         replay.feed((frame, n in options.get("errors", ())) for n, frame in enumerate(frames))
         comparer = Comparer(((None, frame) for frame in frames), NicModel(setup.flows), **options)
-        for event in replay.events():
-            reasons.update(outcome.judgement.reason for outcome in comparer.take(event))
+        reasons.update(outcome.reason for outcome in comparer.outcomes(replay.events()))
         comparer.close(len(frames))
     return reasons
 

@@ -125,7 +125,7 @@ class Bench:
                 allowed = [1]
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def random_commands_under_lookups(dut):
     bench = Bench(dut)
     await bench.edges.start()
@@ -142,7 +142,7 @@ async def random_commands_under_lookups(dut):
     await bench.check()
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def holds_as_many_flows_as_it_says(dut):
     bench = Bench(dut)
     await bench.edges.start()

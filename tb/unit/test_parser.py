@@ -101,7 +101,7 @@ def compare(about, view, expected):
             assert view[name] == value, f"{about}: {name} expected {value:#x}, got {view[name]:#x}"
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 @cocotb.parametrize(pacing=EVERY[:2])
 async def reads_every_field(dut, pacing):
     bench = Bench(dut, pacing)
@@ -117,7 +117,7 @@ async def reads_every_field(dut, pacing):
             assert parsed.vlan == packet.vlans[0][1] & 0xFFF, about
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def finds_what_is_no_plain_ip(dut):
     bench = Bench(dut, EVERY[0].value)
     await bench.edges.start()
@@ -136,7 +136,7 @@ async def finds_what_is_no_plain_ip(dut):
         assert parsed.header_reason == reason, f"{change.hex()} at byte {at}"
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 @cocotb.parametrize(pacing=EVERY[:2])
 async def icrc_holds_and_no_flipped_bit_passes(dut, pacing):
     bench = Bench(dut, pacing)
@@ -164,7 +164,7 @@ async def icrc_holds_and_no_flipped_bit_passes(dut, pacing):
     assert 50 < sum(expected) < 200
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def icrc_does_not_see_what_it_masks(dut):
     bench = Bench(dut, EVERY[0].value)
     await bench.edges.start()

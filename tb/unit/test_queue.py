@@ -66,7 +66,7 @@ class Bench:
         return bool(self.dut.queue__room.value)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 @cocotb.parametrize(pacing=EVERY)
 async def keeps_order_under_random_use(dut, pacing):
     bench = Bench(dut, pacing)
@@ -86,7 +86,7 @@ async def keeps_order_under_random_use(dut, pacing):
         assert bench.most >= QUEUE["depth"] - QUEUE["margin"]
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def empty_queue_passes_an_item_in_one_cycle(dut):
     bench = Bench(dut, FULL_RATE)
     await bench.edges.start()
@@ -100,7 +100,7 @@ async def empty_queue_passes_an_item_in_one_cycle(dut):
         await bench.edges.wait(gap)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def full_rate_without_a_bubble(dut):
     bench = Bench(dut, FULL_RATE)
     await bench.edges.start()

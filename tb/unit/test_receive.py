@@ -70,7 +70,7 @@ class Bench:
             yield word, (1 << len(part)) - 1, last, error if last else junk(1)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 @cocotb.parametrize(pacing=EVERY[:2])
 async def frames_arrive_as_they_are(dut, pacing):
     bench, expected = Bench(dut, pacing), []
@@ -83,7 +83,7 @@ async def frames_arrive_as_they_are(dut, pacing):
     assert bench.frames == expected
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def wrong_packing_marks_the_frame_and_no_other(dut):
     bench = Bench(dut)
     await bench.edges.start()
@@ -105,7 +105,7 @@ async def wrong_packing_marks_the_frame_and_no_other(dut):
     assert all(data == bytes(range(1, lanes + 2)) for data, _, _ in bench.frames[1::2])
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def too_long_is_ended_at_max_frame(dut):
     bench = Bench(dut)
     await bench.edges.start()

@@ -35,7 +35,7 @@ def nodes():
     return [node for node in load().descendants(unroll=True) if isinstance(node, RegNode)]
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def reset_values_are_those_of_the_description(dut):
     bench = Bench(dut)
     await bench.edges.start()
@@ -47,7 +47,7 @@ async def reset_values_are_those_of_the_description(dut):
                 assert int(bench.port(name, field.inst_name).value) == reset, f"{name}.{field}"
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def random_accesses_match_a_dict(dut):
     bench = Bench(dut)
     await bench.edges.start()
@@ -83,7 +83,7 @@ async def random_accesses_match_a_dict(dut):
                 await bench.bus.write(address, value, strobe)
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def no_register_answers_with_an_error(dut):
     bench = Bench(dut)
     await bench.edges.start()

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The replay harness against a device that breaks one rule at a time."""
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from flytrim.config import NicConfig
+from flytrim.sim import verilator
 from flytrim.sim.build import build
 from flytrim.sim.replay import Kind, Output, Replay, ReplayError, SinkMode
+from flytrim.sim.verilator import wave_format
 
 pytestmark = pytest.mark.model
 
@@ -15,10 +18,12 @@ FRAMES = [bytes(range(1, size + 1)) for size in (60, 61, 64, 65, 1, 8, 9, 200)]
 STALLED = {Output.BYPASS: SinkMode.RANDOM, Output.METADATA: SinkMode.RANDOM}
 
 
+VERILOG = Path(__file__).parents[1].joinpath("data", "faulty_nic.v").read_text()
+
+
 @pytest.fixture(scope="module")
 def program():
-    verilog = Path(__file__).parents[1].joinpath("data", "faulty_nic.v").read_text()
-    return build(NicConfig(width=64, max_frame=1514), verilog)
+    return build(NicConfig(width=64, max_frame=1514), VERILOG)
 
 
 def play(program, *, fault=0, sinks=(), frames=FRAMES, errors=()):
@@ -113,3 +118,88 @@ def test_a_harness_that_ends_early_says_why(program):
         replay.feed([(b"", False)])
         with pytest.raises(ReplayError, match="a frame has an unusable length"):
             list(replay.events())
+
+
+@pytest.mark.parametrize("side_width", [1, 40, 256])
+def test_drives_a_device_with_a_side_band(side_width):
+    verilog = VERILOG.replace("[0:0]   s_axis_rx_tuser", f"[{side_width}:0] s_axis_rx_tuser")
+    verilog = verilog.replace("[0:0]   m_axis_bypass_tuser",
+                              f"[{side_width}:0] m_axis_bypass_tuser")
+    verilog = verilog.replace("[255:0] m_axis_meta_tdata",
+                              f"[{255 + side_width}:0] m_axis_meta_tdata")
+    program = build(NicConfig(width=64, max_frame=1514, side_width=side_width), verilog)
+    events = play(program, errors={3})
+    assert said(events) == set()
+    frames = [event for event in events if event.kind == Kind.BYPASS]
+    assert [frame.body for frame in frames] == FRAMES
+    assert [frame.flags for frame in frames] == [0, 0, 0, 1, 0, 0, 0, 0]
+
+
+@pytest.fixture(scope="module", params=["fst", "vcd"])
+def waves(request):
+    """(kind, program that records waves of it)."""
+    if request.param == "fst" and wave_format()[0] != "fst":
+        pytest.skip(wave_format()[1])
+    return request.param, build(NicConfig(width=64, max_frame=1514), VERILOG, request.param)
+
+
+def record(program, path, span, *, frames=FRAMES, whole=True):
+    with Replay(program, path) as replay:
+        replay.reset()
+        replay.feed(((frame, False) for frame in frames), span)
+        for event in replay.events():
+            if not whole and event.kind == Kind.VERDICT:
+                break
+    return event
+
+
+def times(path):
+    """First and last time in a file of waves."""
+    if path.suffix == ".vcd":
+        steps = [int(line[1:]) for line in path.read_text().splitlines() if line[:1] == "#"]
+        return steps[0], steps[-1]
+    # The header, which is completed when the file is closed: kind 0, bytes, first and last time.
+    kind, _, first, last = struct.unpack_from(">BQQQ", path.read_bytes())
+    assert kind == 0
+    return first, last
+
+
+def test_records_waves_of_the_frames_asked_for(waves, tmp_path):
+    kind, program = waves
+    path = tmp_path / f"wave.{kind}"
+    frames = [bytes(64)] * 1000
+    record(program, path, range(100, 110), frames=frames)
+    few = path.stat().st_size
+    # Eight cycles of reset and 100 frames of 8 beats; then 10 frames and what is in flight.
+    start, end = 8 + 100 * 8, 8 + 110 * 8 + 256
+    assert times(path) == (2 * start, 2 * end - 1)
+    record(program, path, range(100, 500), frames=frames)
+    assert path.stat().st_size > few
+    record(program, path, range(2000, 2001), frames=frames)
+    assert path.stat().st_size < few
+
+
+def test_waves_are_whole_when_a_run_is_given_up(waves, tmp_path):
+    kind, program = waves
+    path = tmp_path / f"wave.{kind}"
+    record(program, path, range(0, 8), frames=FRAMES * 10_000, whole=False)
+    first, last = times(path)
+    assert first == 2 * 8
+    assert last > first + 2 * 32
+
+
+def test_waves_do_not_fill_the_disk(waves, tmp_path):
+    kind, program = waves
+    path = tmp_path / f"wave.{kind}"
+    record(program, path, range(0, 5000), frames=[bytes(64)] * 5000)
+    first, last = times(path)
+    assert last - first + 1 == 2 * 5000
+
+
+def test_says_what_is_missing_for_fst(monkeypatch):
+    monkeypatch.setattr(verilator, "_has_header", lambda name: name == "zlib.h")
+    kind, reason = wave_format()
+    assert kind == "vcd"
+    assert reason.startswith("FST needs the headers of lz4 and zlib, and lz4.h is missing (")
+    monkeypatch.setattr(verilator, "_has_header", lambda name: True)
+    assert wave_format() == ("fst", None)

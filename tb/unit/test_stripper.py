@@ -84,7 +84,7 @@ class Bench:
             assert [bool(item.end) for item in items] == [False] * (len(items) - 1) + [True], about
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 @cocotb.parametrize(pacing=EVERY[:2])
 async def every_header_length_and_bound(dut, pacing):
     bench = Bench(dut, pacing)
@@ -95,7 +95,7 @@ async def every_header_length_and_bound(dut, pacing):
     await bench.check()
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 async def random_frames(dut):
     bench = Bench(dut, EVERY[1].value)
     await bench.edges.start()

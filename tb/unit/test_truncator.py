@@ -87,7 +87,7 @@ class Bench:
             assert [bool(beat.error) for beat in beats if beat.last] == [bool(damage)] * bool(kept)
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
 @cocotb.parametrize(pacing=EVERY[:2])
 async def every_length_around_beats(dut, pacing):
     bench = Bench(dut, pacing)

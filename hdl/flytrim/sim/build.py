@@ -18,12 +18,12 @@ from . import verilator
 
 __all__ = ["build", "cache_folder", "device_verilog"]
 
-_SOURCES = ("replay.cpp", "monitor.h", "protocol.h")
+_SOURCES = ("replay.cpp", "monitor.h", "protocol.h", "waves.h")
 # Higher levels take twice as long to compile and run no faster; the slow part runs once.
 _OPTIMISATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _PACKAGE = Path(__file__).parents[1]
-# Folders of the package that no hardware is made from.
-_SOFTWARE = {"sim", "model", "driver"}
+# Folders and files of the package that no hardware is made from.
+_SOFTWARE = {"sim", "model", "driver", "cli.py", "discover.py", "errors.py", "flows.py"}
 
 
 def cache_folder():
@@ -51,22 +51,22 @@ def device_verilog(config):
     return _cached(f"nic-{_digest(parts)}.v", write).read_text()
 
 
-def build(config, verilog):
+def build(config, verilog, waves=None):
     """The path of the replay program for a device.
 
     Parameters
     ----------
     config : flytrim.config.NicConfig
-        What the Verilog was generated from, without a side band.
+        What the Verilog was generated from.
     verilog : str
         Text of the device, top module ``flytrim_nic``.
+    waves : str or None
+        ``fst`` or ``vcd`` for a program that can record waves; it is larger and slower.
 
     A program is found again by a hash of the Verilog, the harness, the flags and the versions of
     Verilator and the compiler. Processes that want the same one at once build it once. Raises
     :class:`InputError`, with the path of the log where a build failed.
     """
-    if config.side_width:
-        raise ValueError("the replay harness drives a device without a side band")
     env = verilator.environment()
     command = [
         "verilator", "--cc", "--exe", "--build", "-j", str(os.cpu_count() or 1),
@@ -74,7 +74,9 @@ def build(config, verilog):
         *verilator.FAST_ARGS, *verilator.LINT_ARGS,
         *(arg for flag in (*verilator.MAKE_ARGS, *_OPTIMISATION)
           for arg in ("-MAKEFLAGS", flag)),
-        "-CFLAGS", f"-std=c++17 -DWIDTH={config.width} -DMAX_FRAME={config.max_frame}",
+        "-CFLAGS", (f"-std=c++17 -DWIDTH={config.width} -DMAX_FRAME={config.max_frame} "
+                    f"-DSIDE_WIDTH={config.side_width}"),
+        *(("-CFLAGS", f"-DWAVE_{waves.upper()}", f"--trace-{waves}") if waves else ()),
         "flytrim_nic.v", "replay.cpp",
     ]
     sources = {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}

@@ -4,14 +4,14 @@
 from collections import deque
 from typing import NamedTuple
 
-from amaranth import Shape
-from amaranth.lib import data
-
-from ..context import MetaRecord, VerdictRecord
 from ..verdict import Reason, Verdict
+from .records import META, VERDICT, expected_meta, expected_verdict, said
 from .replay import Kind
 
 __all__ = ["Comparer", "Difference", "Outcome"]
+
+_TRIM, _BYPASS = Kind.TRIM, Kind.BYPASS
+_OVERSIZE, _OVERFLOW = Reason.OVERSIZE, Reason.OVERFLOW
 
 
 class Difference(Exception):
@@ -24,12 +24,20 @@ class Difference(Exception):
 
 
 class Outcome(NamedTuple):
-    """What became of one frame, after RTL and model agreed on it. Cycles count from the reset."""
+    """What the RTL did to one frame, after the model agreed where it was asked.
+
+    ``output`` is what left, payload or frame, damaged ones included; None where nothing did.
+    ``flow`` is a number, or None. Cycles count from the reset; ``cycle_out`` is None where no beat
+    left.
+    """
 
     index: int
     header: object
     frame: bytes
-    judgement: object
+    verdict: Verdict
+    reason: Reason
+    flow: int | None
+    output: bytes | None
     cycle_in: int
     cycle_out: int | None
 
@@ -37,7 +45,7 @@ class Outcome(NamedTuple):
 class Comparer:
     """Pairs the events of a run with its frames, in frame order.
 
-    A frame is finished when its verdict and every output that the model expects are there; it is
+    A frame is finished when its verdict and every output that belongs to it are there; it is
     compared then, so the first difference told is the one of the lowest frame number.
 
     Parameters
@@ -50,161 +58,153 @@ class Comparer:
         Indexes of the frames that were sent with the MAC's error flag.
     overflow : bool
         Whether a frame may be dropped for want of room: only where a sink stalls.
+    every : int
+        The model is asked about frames 0, ``every``, 2 * ``every`` and so on; 0 is about none. What
+        becomes of the others is what the RTL says. It is asked beyond that where a verdict
+        alone does not tell what became of the frame: oversize, or words that mean nothing.
+
+    ``checked`` counts the frames that were held against the model.
     """
 
-    def __init__(self, records, model, *, errors=frozenset(), overflow=False):
+    def __init__(self, records, model, *, errors=frozenset(), overflow=False, every=1):
         self._records = iter(records)
         self._model = model
         self._errors = errors
         self._overflow = overflow
+        self._every = every
         self._index = 0
-        self._frame = None
-        self._verdicts = deque()
-        self._outputs = {Kind.TRIM: deque(), Kind.BYPASS: deque(), Kind.METADATA: deque()}
+        self._started = None
+        self._verdicts, self._payloads, self._bypasses, self._metas = (deque() for _ in range(4))
+        self._queues = {Kind.VERDICT: self._verdicts, Kind.TRIM: self._payloads,
+                        Kind.BYPASS: self._bypasses, Kind.METADATA: self._metas}
+        self.checked = 0
 
-    def take(self, event):
-        """Add one event and yield the :class:`Outcome` of each frame it finishes.
-
-        Raises :class:`Difference`.
-        """
-        if event.kind == Kind.VERDICT:
-            self._verdicts.append(event)
-        elif event.kind in self._outputs:
-            self._outputs[event.kind].append(event)
-        elif event.kind == Kind.VIOLATION:
-            raise Difference(None, f"stream rules in cycle {event.cycle}", "none broken",
-                             event.body.decode())
-        elif event.kind == Kind.HANG:
-            raise Difference(self._index, f"progress by cycle {event.cycle}",
-                             "every frame and output", event.body.decode())
-        while outcome := self._finish_one():
-            yield outcome
+    def outcomes(self, events):
+        """The :class:`Outcome` of each frame that ``events`` finish. Raises :class:`Difference`."""
+        queues, verdicts = self._queues, self._verdicts
+        for event in events:
+            queue = queues.get(event[0])
+            if queue is None:
+                self._refuse(event)
+                continue
+            queue.append(event)
+            while self._started or verdicts:
+                outcome = self._finish()
+                if outcome is None:
+                    break
+                yield outcome
 
     def close(self, frames):
         """All ``frames`` were sent and drained: nothing may be missing or left over."""
         if self._index < frames:
-            verdict = "verdict" if self._frame is None else ", ".join(
-                kind.name.lower() for kind in self._wanted() if not self._outputs[kind])
-            raise Difference(self._index, verdict, "to come", "nothing by the end of the run")
-        for kind, events in (*self._outputs.items(), (Kind.VERDICT, self._verdicts)):
+            missing = self._missing() if self._started else "verdict"
+            raise Difference(self._index, missing, "to come", "nothing by the end of the run")
+        for kind, events in self._queues.items():
             if events:
                 raise Difference(
                     None, f"{kind.name.lower()} output", "no more after the last frame",
                     f"{len(events)} more, the first in cycle {events[0].cycle}")
 
-    def _finish_one(self):
-        if self._frame is None:
-            if not self._verdicts:
+    def _refuse(self, event):
+        if event.kind == Kind.VIOLATION:
+            raise Difference(None, f"stream rules in cycle {event.cycle}", "none broken",
+                             event.body.decode())
+        if event.kind == Kind.HANG:
+            raise Difference(self._index, f"progress by cycle {event.cycle}",
+                             "every frame and output", event.body.decode())
+
+    def _finish(self):
+        """The next frame's outcome, or None while something of it is missing."""
+        if not self._started:
+            self._started = self._start(self._verdicts.popleft())
+        header, frame, cycle_in, words, judgement, leaves = self._started
+        index = self._index
+        output = first = None
+        if leaves is _TRIM:
+            if not self._metas:
                 return None
-            self._start(self._verdicts.popleft())
-        wanted = self._wanted()
-        if not all(self._outputs[kind] for kind in wanted):
-            return None
-        header, frame, cycle_in, judgement = self._frame
-        first = None
-        for kind in wanted:
-            event = self._outputs[kind].popleft()
-            _CHECKS[kind](self._index, judgement, event)
-            if kind != Kind.METADATA:
-                first = event.cycle
-        outcome = Outcome(self._index, header, frame, judgement, cycle_in, first)
-        self._frame = None
-        self._index += 1
-        return outcome
+            # A payload without bytes has a record and no beat.
+            if judgement.payload if judgement else META.read(self._metas[0].body, "length"):
+                if not self._payloads:
+                    return None
+                event = self._payloads.popleft()
+                output, first = event.body, event.cycle
+                if judgement:
+                    _check_output(index, "payload", judgement.payload, judgement.error, event)
+            else:
+                output = b""
+            event = self._metas.popleft()
+            if judgement:
+                _check_meta(index, judgement, event)
+        elif leaves is _BYPASS:
+            if not self._bypasses:
+                return None
+            event = self._bypasses.popleft()
+            output, first = event.body, event.cycle
+            if judgement:
+                _check_output(index, "bypass", judgement.bypass, judgement.error, event)
+            else:
+                # Needs no model, and what is written to a capture must have its header's length.
+                _check_output(index, "bypass", frame, event.flags, event)
+        self._started = None
+        self._index = index + 1
+        return tuple.__new__(Outcome, (index, header, frame, words.verdict, words.reason,
+                                       words.flow, output, cycle_in, first))
 
     def _start(self, event):
         record = next(self._records, None)
+        index = self._index
         if record is None:
-            raise Difference(self._index, "verdict", "none, every frame has one", "one more")
+            raise Difference(index, "verdict", "none, every frame has one", "one more")
         header, frame = record
-        word = int.from_bytes(event.body, "little")
-        judgement = self._model.judge(frame, mac_error=self._index in self._errors)
-        if self._overflow and _VERDICT.value(word, "reason") == Reason.OVERFLOW:
+        words = said(event.body)
+        sampled = self._every and index % self._every == 0
+        if not sampled and words and words.reason is not _OVERSIZE and (
+                words.flow is None or words.flow < len(self._model.flows)):
+            return header, frame, event.cycle, words, None, words.leaves
+        judgement = self._model.judge(frame, mac_error=index in self._errors)
+        if self._overflow and words and words.reason is _OVERFLOW:
             judgement = judgement.overflowed()
-        expected = _VERDICT.pack(
-            reason=judgement.reason, verdict=judgement.verdict, hit=judgement.flow is not None,
-            flow=judgement.flow or 0)
-        if word != expected:
-            _VERDICT.explain(self._index, "verdict", expected, word)
-        self._frame = header, frame, event.cycle, judgement
+        _check_verdict(index, judgement, event)
+        self.checked += 1
+        leaves = (_TRIM if judgement.payload is not None
+                  else _BYPASS if judgement.bypass is not None else None)
+        return header, frame, event.cycle, words, judgement, leaves
 
-    def _wanted(self):
-        judgement = self._frame[3]
-        if judgement.payload is not None:
-            return (Kind.TRIM, Kind.METADATA) if judgement.payload else (Kind.METADATA,)
-        return (Kind.BYPASS,) if judgement.bypass is not None else ()
-
-
-class _Record:
-    """The fields of a record: packs expected values, and names the first field that differs."""
-
-    _WORDS = {"reason": Reason, "verdict": Verdict}
-
-    def __init__(self, layout):
-        self._fields = [(str(name), field.offset, (1 << Shape.cast(field.shape).width) - 1)
-                        for name, field in data.Layout.cast(layout)]
-        self._places = {name: (offset, mask) for name, offset, mask in self._fields}
-
-    def pack(self, **values):
-        word = 0
-        for name, value in values.items():
-            word |= value << self._places[name][0]
-        return word
-
-    def value(self, word, name):
-        offset, mask = self._places[name]
-        return word >> offset & mask
-
-    def explain(self, frame, what, expected, got):
-        for name, *_ in self._fields:
-            pair = self.value(expected, name), self.value(got, name)
-            if pair[0] != pair[1]:
-                words = self._WORDS.get(name, ())
-                raise Difference(frame, f"{what}.{name}", *(
-                    str(words(value)) if value in set(words) else hex(value) for value in pair))
-        raise Difference(frame, what, hex(expected), hex(got))
+    def _missing(self):
+        """The output that the frame that was begun waits for."""
+        if self._started[-1] is _BYPASS:
+            return "bypass"
+        return "trim" if self._metas else "metadata"
 
 
-_VERDICT = _Record(VerdictRecord)
-_META = _Record(MetaRecord)
+def _check_verdict(index, judgement, event):
+    expected = expected_verdict(judgement.verdict, judgement.reason, judgement.flow)
+    if event.body != expected:
+        name, *pair = VERDICT.difference(int.from_bytes(expected, "little"),
+                                         int.from_bytes(event.body, "little"))
+        raise Difference(index, f"verdict.{name}", *pair)
 
 
-def _check_payload(index, judgement, event):
-    _check_bytes(index, "payload", judgement.payload, event.body)
-    _check_flag(index, "payload error flag", judgement.error, event.flags)
-
-
-def _check_bypass(index, judgement, event):
-    _check_bytes(index, "bypass", judgement.bypass, event.body)
-    _check_flag(index, "bypass error flag", judgement.error, event.flags)
-
-
-def _check_metadata(index, judgement, event):
-    expected = _META.pack(
-        flow=judgement.flow, opcode=judgement.opcode, reason=judgement.reason, psn=judgement.psn,
-        pad_count=judgement.pad_count, solicited=judgement.solicited,
-        ack_request=judgement.ack_request, ecn=judgement.ecn, length=judgement.length,
-        cut=judgement.cut, immediate=judgement.immediate, address=judgement.address,
-        rkey=judgement.rkey, dma_length=judgement.dma_length)
-    got = int.from_bytes(event.body, "little")
+def _check_meta(index, judgement, event):
+    expected, got = expected_meta(judgement), int.from_bytes(event.body, "little")
     if got != expected:
-        _META.explain(index, "metadata", expected, got)
+        name, *pair = META.difference(expected, got)
+        raise Difference(index, f"metadata.{name}", *pair)
 
 
-_CHECKS = {Kind.TRIM: _check_payload, Kind.BYPASS: _check_bypass, Kind.METADATA: _check_metadata}
+def _check_output(index, field, expected, error, event):
+    """The bytes of an output and the error flag on its last beat."""
+    if event.body != expected:
+        _explain_bytes(index, field, expected, event.body)
+    if event.flags != error:
+        raise Difference(index, f"{field} error flag", int(error), event.flags)
 
 
-def _check_flag(index, field, expected, got):
-    if expected != got:
-        raise Difference(index, field, int(expected), got)
-
-
-def _check_bytes(index, field, expected, got):
-    if expected == got:
-        return
-    at = next((n for n, pair in enumerate(zip(expected, got, strict=False))
-               if pair[0] != pair[1]), min(len(expected), len(got)))
-    if at == min(len(expected), len(got)):
+def _explain_bytes(index, field, expected, got):
+    shorter = min(len(expected), len(got))
+    at = next((n for n in range(shorter) if expected[n] != got[n]), shorter)
+    if at == shorter:
         raise Difference(index, f"{field} length", f"{len(expected)} bytes", f"{len(got)} bytes")
     around = slice(max(0, at - 8), at + 8)
     raise Difference(index, f"{field} byte {at} of {len(expected)}", expected[around].hex(" "),

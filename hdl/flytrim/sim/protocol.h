@@ -16,7 +16,7 @@
 constexpr size_t BUFFER_BYTES = 1 << 20;
 constexpr unsigned MAX_VIOLATIONS = 20;  // told of one run; the first ones say it all
 
-enum Command : uint8_t { WRITE = 1, READ, FRAME, IDLE, SINK, RESET, END };
+enum Command : uint8_t { WRITE = 1, READ, FRAME, IDLE, SINK, RESET, END, WAVE };
 enum Event : uint8_t { WRITTEN = 1, DATA, VERDICT, TRIM, BYPASS, META, VIOLATION, HANG, SUMMARY };
 
 [[noreturn]] void fail(const char* why) {

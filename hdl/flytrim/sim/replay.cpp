@@ -17,6 +17,8 @@
 //             cycles); value seed
 //   6 reset   value cycles
 //   7 end     drains, sends `summary`, and ends the program
+//   8 wave    value 1 starts and 0 ends the recording of waves, some cycles later so that what is
+//             in flight shows; without effect in a program that was not built for it
 //
 // Event: kind u8, flags u8, zero u16, body bytes u32, cycle u64, then the body.
 //   1 written    flags bresp, or 0xFF for no answer; body address u32
@@ -30,14 +32,17 @@
 //   9 summary    cycle: cycles run; body u64 each: frames in, beats accepted, cycle of the first
 //                and of the last accepted beat, cycles a beat waited for tready, verdicts out
 //
-// Macros: WIDTH (bits a beat), MAX_FRAME (bytes; bounds the wait for the end of the drain).
-// The device is built without a side band: bit 0 of each tuser is the whole of it.
+// Macros: WIDTH (bits a beat), MAX_FRAME (bytes; bounds the wait for the end of the drain),
+// SIDE_WIDTH (bits of the side band: junk is driven, and what comes out is not looked at),
+// WAVE_FST or WAVE_VCD (record waves; the first argument is the file, written whole also when
+// SIGTERM ends the program).
 
 #include <deque>
 
 #include "Vflytrim_nic.h"
 #include "monitor.h"
 #include "verilated.h"
+#include "waves.h"
 
 namespace {
 
@@ -46,10 +51,18 @@ constexpr unsigned AXI_LITE_LIMIT = 1000;  // cycles until a register access is 
 constexpr unsigned QUIET_CYCLES = 256;     // silence after which nothing more is in flight
 // Two output queues of two longest frames each, at the slowest sink a profile can ask for.
 constexpr uint64_t DRAIN_LIMIT = 4096 + 4ull * 256 * ((MAX_FRAME + LANES - 1) / LANES);
+constexpr size_t USER_BYTES = (1 + SIDE_WIDTH + 7) / 8;
+
+// Bit 0 of a tuser of any width.
+template <class User> bool error_flag(const User& user) {
+    uint8_t low;
+    std::memcpy(&low, &user, 1);
+    return low & 1;
+}
 
 class Bench {
 public:
-    Bench()
+    explicit Bench(const char* wave_file)
         : input_(output_), report_(output_), trim_(report_, output_, "trim", TRIM),
           bypass_(report_, output_, "bypass", BYPASS), meta_(report_, output_) {
         dut_.clk = 0;
@@ -59,6 +72,7 @@ public:
         dut_.s_axil_bready = dut_.s_axil_rready = 0;
         dut_.s_axil_wstrb = 0xF;
         release_input();
+        waves_.open(dut_, wave_file);
     }
 
     void run() {
@@ -87,6 +101,7 @@ public:
                 break;
             case RESET: reset(value); break;
             case END: finish(); return;
+            case WAVE: waves_.record(value); break;
             default: fail("unknown command");
             }
         }
@@ -102,8 +117,17 @@ private:
         std::memcpy(&dut_.s_axis_rx_tkeep, junk + LANES, KEEP_BYTES);
         dut_.s_axis_rx_tvalid = 0;
         dut_.s_axis_rx_tlast = 1;
-        dut_.s_axis_rx_tuser = 1;
+        drive_user(true);
         released_ = true;
+    }
+
+    // The error flag, and junk as the side band: nothing in the device depends on it.
+    void drive_user(bool error) {
+        uint8_t user[USER_BYTES];
+        for (uint8_t& byte : user) byte = SIDE_WIDTH ? uint8_t(junk_.next()) : 0;
+        user[0] = uint8_t((user[0] & ~1) | error);
+        user[USER_BYTES - 1] &= 0xFF >> (8 * USER_BYTES - 1 - SIDE_WIDTH);
+        std::memcpy(&dut_.s_axis_rx_tuser, user, USER_BYTES);
     }
 
     // One clock cycle: everything is sampled as a flip-flop at the rising edge would see it.
@@ -113,6 +137,7 @@ private:
         dut_.m_axis_meta_tready = sinks_[2].ready;
         dut_.clk = 0;
         dut_.eval();
+        waves_.dump(2 * report_.cycle);
         if (!dut_.rst) sample();
         rx_accepted_ = dut_.s_axis_rx_tvalid && dut_.s_axis_rx_tready;
         aw_accepted_ = dut_.s_axil_awvalid && dut_.s_axil_awready;
@@ -129,15 +154,16 @@ private:
             ? 0 : quiet_ + 1;
         dut_.clk = 1;
         dut_.eval();
+        waves_.dump(2 * report_.cycle + 1);
         ++report_.cycle;
     }
 
     void sample() {
         trim_.sample(dut_.m_axis_trim_tvalid, sinks_[0].ready, dut_.m_axis_trim_tdata,
-                     dut_.m_axis_trim_tkeep, dut_.m_axis_trim_tlast, dut_.m_axis_trim_tuser & 1);
+                     dut_.m_axis_trim_tkeep, dut_.m_axis_trim_tlast, error_flag(dut_.m_axis_trim_tuser));
         bypass_.sample(dut_.m_axis_bypass_tvalid, sinks_[1].ready, dut_.m_axis_bypass_tdata,
                        dut_.m_axis_bypass_tkeep, dut_.m_axis_bypass_tlast,
-                       dut_.m_axis_bypass_tuser & 1);
+                       error_flag(dut_.m_axis_bypass_tuser));
         meta_.sample(dut_.m_axis_meta_tvalid, sinks_[2].ready, dut_.m_axis_meta_tdata);
         if (dut_.m_axis_verdict_tvalid) {
             const uint32_t record = dut_.m_axis_verdict_tdata;
@@ -179,7 +205,7 @@ private:
             const bool last = at + count == size;
             dut_.s_axis_rx_tvalid = 1;
             dut_.s_axis_rx_tlast = last;
-            dut_.s_axis_rx_tuser = last && mac_error;
+            drive_user(last && mac_error);
             uint64_t waited = 0;
             // A frame may get its verdict in the cycle that takes its last beat, so it is
             // expected from the first one on.
@@ -258,6 +284,7 @@ private:
     }
 
     Vflytrim_nic dut_;
+    Waves waves_;
     Output output_;
     Input input_;
     Report report_;
@@ -280,7 +307,7 @@ private:
 
 int main(int argc, char** argv) {
     Verilated::commandArgs(argc, argv);
-    Bench bench;
+    Bench bench(argc > 1 ? argv[1] : nullptr);
     bench.run();
     return 0;
 }

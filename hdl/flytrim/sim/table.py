@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of a run on a terminal."""
+
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["check_sentence", "print_figures"]
+
+_VERDICT_STYLES = {"trim": "green", "bypass": "yellow", "drop": "red"}
+
+
+def print_figures(figures, console):
+    """Print what ``Report.figures`` gave to a rich ``console``."""
+    device = figures["device"]
+    # Sentences are left to the terminal to wrap.
+    console.print(Text.assemble(
+        (figures["capture"], "bold"),
+        f": {figures['frames']:,} frames through flytrim_nic, {device['width']} bits at "
+        f"{device['clock_mhz']:g} MHz\n"), soft_wrap=True)
+    for part in (_verdicts(figures), _flows(figures)):
+        console.print(part)
+        console.print()
+    for name, text in _sentences(figures):
+        console.print(Text.assemble((f"{name:12}", "bold"), text), soft_wrap=True)
+
+
+def _table(*texts, numbers):
+    table = Table(*texts, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold",
+                  collapse_padding=True)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+def _verdicts(figures):
+    table = _table("verdict", "reason", numbers=("frames", "bytes"))
+    for verdict, row in figures["verdicts"].items():
+        for reason, count in row["reasons"].items() or [("", row)]:
+            if count["frames"]:
+                table.add_row(Text(verdict, _VERDICT_STYLES[verdict]), reason,
+                              f"{count['frames']:,}", f"{count['bytes']:,}")
+    table.add_row("total", "", f"{figures['frames']:,}", f"{figures['bytes']:,}", style="bold")
+    return table
+
+
+def _flows(figures):
+    rows = list(figures["flows"].items())
+    if len(rows) > 1:
+        total = {name: sum(row[name] for _, row in rows) for name in ("packets", "dropped")}
+        rows.append(("total", {**total, **figures["wire"]}))
+    # Damaged packets are rare: they have a column where there are some.
+    damaged = any(row["dropped"] for _, row in rows)
+    table = _table("flow", numbers=("packets", *(("dropped",) if damaged else ()), "wire bytes",
+                                    "payload bytes", "payload share"))
+    for number, (name, row) in enumerate(rows):
+        before = row["payload_share_before"]
+        table.add_row(
+            Text(name), f"{row['packets']:,}", *((f"{row['dropped']:,}",) if damaged else ()),
+            f"{row['wire_bytes_before']:,}", f"{row['wire_bytes_after']:,}",
+            "-" if before is None else _share(row),
+            style="bold" if number == len(figures["flows"]) else None)
+    return table
+
+
+def _share(row):
+    after = row["payload_share_after"]
+    return f"{row['payload_share_before']:.2%} -> {'-' if after is None else f'{after:.0%}'}"
+
+
+def _sentences(figures):
+    wire = figures["wire"]
+    before, after = wire["wire_bytes_before"], wire["wire_bytes_after"]
+    if before:
+        yield "saved", Text.assemble(
+            (f"{1 - after / before:.1%}", "bold green"),
+            f" of the wire bytes of trimmed frames: {before:,} -> {after:,}")
+    else:
+        yield "saved", "nothing: no frame was trimmed"
+    throughput = figures["throughput"]
+    yield "throughput", (f"{throughput['beats_per_cycle']:.3f} beats a cycle: "
+                         f"{throughput['beats']:,} beats in {throughput['cycles']:,} cycles")
+    spans = ", ".join(
+        f"{verdict} {_range(span, 'ns')} ns ({_range(span, 'cycles')} cycles)"
+        for verdict, span in figures["latency"].items() if span)
+    if spans:
+        yield "latency", spans
+    sound = figures["checked_frames"] == figures["frames"]
+    yield "check", Text(check_sentence(figures), "green" if sound else "yellow")
+
+
+def _range(span, unit):
+    low, high = span[f"min_{unit}"], span[f"max_{unit}"]
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def check_sentence(figures):
+    """How far the run was held against the model."""
+    frames, checked = figures["frames"], figures["checked_frames"]
+    if checked == frames:
+        return f"RTL and model agree on every bit of {frames:,} frames."
+    if checked:
+        return (f"RTL and model agree on every bit of {checked:,} frames; the other "
+                f"{frames - checked:,} were not checked.")
+    return "No frame was held against the model."
