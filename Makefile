@@ -37,9 +37,18 @@ test: $(STAMP) ## run the regression; SEED=n repeats a run
 	echo "Running the tests with SEED=$(SEED)"
 	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS)
 
+$(VENV)/.lint: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[lint]'
+	touch $@
+
 .PHONY: lint
-lint: $(STAMP) ## check the style of the Python sources
+lint: $(VENV)/.lint ## check the Python sources, and the Verilog of every top at every width
 	$(BIN)/ruff check hdl tb scripts
+	$(BIN)/python scripts/lint_verilog.py
+
+.PHONY: mutants
+mutants: $(STAMP) ## plant 104 faults in the hardware and show which test catches each (an hour or two)
+	$(BIN)/python scripts/mutants.py
 
 .PHONY: clean
 clean: ## remove everything that make has made

