@@ -167,7 +167,8 @@ def _validate(model, table, label):
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
+        # A misspelt key is missing, too: what is written there says more.
+        fault = min(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
     key = fault["loc"][0]
     if fault["type"] == "extra_forbidden":
         raise InputError(f"{label}: {_unknown(key, model.model_fields)}")

@@ -110,6 +110,7 @@ def test_reads_the_device_and_every_key(load):
     (W0.replace("10.0.0.9", "2001:db8::9"),
      ('flow "w0": src = "10.0.0.1" and dst = "2001:db8::9" are of two IP versions: give both as '
       'IPv4 or both as IPv6')),
+    (W0.replace("dqpn", "dqnp"), 'flow "w0": unknown key "dqnp": did you mean "dqpn"?'),
     (W0 + "udp_dprot = 4791", 'flow "w0": unknown key "udp_dprot": did you mean "udp_dport"?'),
     (W0 + "udp_dport = 0", 'flow "w0": udp_dport = 0: must be a UDP port, 1 to 65535'),
     (W0 + "udp_sport = 65536", 'flow "w0": udp_sport = 65536: must be a UDP port, 0 to 65535'),
