@@ -37,14 +37,18 @@ test: $(STAMP) ## run the regression; SEED=n repeats a run
 	echo "Running the tests with SEED=$(SEED)"
 	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS)
 
-$(VENV)/.lint: $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[lint]'
+$(VENV)/.tools: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tools]'
 	touch $@
 
 .PHONY: lint
-lint: $(VENV)/.lint ## check the Python sources, and the Verilog of every top at every width
+lint: $(VENV)/.tools ## check the Python sources, and the Verilog of every top at every width
 	$(BIN)/ruff check hdl tb scripts
 	$(BIN)/python scripts/lint_verilog.py
+
+.PHONY: formal
+formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every planted fault
+	$(BIN)/python tb/formal/run.py
 
 .PHONY: mutants
 mutants: $(STAMP) ## plant 104 faults in the hardware and show which test catches each (an hour or two)

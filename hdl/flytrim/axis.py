@@ -112,7 +112,7 @@ class PacketSink(wiring.Component):
             self.o.valid.eq(take),
             out.packet.data.eq(Cat(self.axis_tdata.word_select(lane, 8) & keep[lane].replicate(8)
                                    for lane in range(lanes))),
-            out.packet.count.eq(Mux(malformed, lanes, count)),
+            out.packet.count.eq(Mux(malformed, Mux(at_limit, allowed, lanes), count)),
             out.packet.last.eq(self.axis_tlast | over),
             out.packet.error.eq(bad | malformed | over | (self.axis_tlast & self.axis_tuser[0])),
             out.first.eq(index == 0),

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All proofs, by block."""
+
+import importlib
+
+__all__ = ["BLOCKS", "find", "proofs"]
+
+BLOCKS = ("queue", "sink", "payload", "flow_cam", "classifier", "admission", "registers")
+
+
+def proofs():
+    for block in BLOCKS:
+        yield from importlib.import_module(f"spec_{block}").PROOFS
+
+
+def find(name):
+    return next(proof for proof in proofs() if proof.name == name)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classifier: one decision a frame, known by the beat that says so, and kept while it passes."""
+
+from amaranth import Signal
+from proof import Fault, Opened, Proof, Spec, small_config
+
+from flytrim.classifier import Classifier
+from flytrim.verdict import Reason
+
+
+class ClassifierSpec(Spec):
+    """Headers, lengths and table answers are arbitrary in every cycle; the frames are legal."""
+
+    def specify(self, m):
+        classifier = Classifier(small_config(side_width=2))
+        m.submodules.classifier = inner = Opened(classifier)
+        i, o = classifier.i, classifier.o
+        beat, last = i.payload.beat, i.payload.beat.packet.last
+        self.free(i.valid, i.payload, classifier.lookups.valid, classifier.lookups.payload)
+        ask, decision = classifier.keys.valid, classifier.decision.as_value()
+
+        inside, asked = Signal(), Signal()
+        self.assume(beat.first == ~inside)
+        self.assume(i.payload.header_reason <= Reason.NOT_UDP)
+        with m.If(i.valid):
+            m.d.sync += [inside.eq(~last), asked.eq((asked | ask) & ~last)]
+        self.check("asks_with_a_beat", ~ask | i.valid)
+        self.check("asks_once", ~(ask & asked))
+        self.check("asks_in_the_end", ~(i.valid & last) | asked | ask)
+        self.check("asks_for_its_key", ~ask | (classifier.keys.payload == i.payload.key))
+
+        came, answered = self.past(i.valid, 3), self.past(ask, 3)
+        self.check("beat_for_beat", o.valid == came)
+        self.check("beat_unchanged", ~o.valid | (o.payload.beat.as_value()
+                                                 == self.past(beat.as_value(), 3)))
+        self.check("decided_when_asked",
+                   ~o.valid | (o.payload.decided == self.past(asked | ask, 3)))
+        self.check("decision_holds", answered | (decision == self.past(decision)))
+
+        # The same seen at the output alone.
+        under_way = Signal()
+        out_last = o.payload.beat.packet.last
+        with m.If(o.valid):
+            m.d.sync += under_way.eq(o.payload.decided & ~out_last)
+        self.check("decided_never_falls", ~(o.valid & under_way) | o.payload.decided)
+        self.check("decided_at_last", ~(o.valid & out_last) | o.payload.decided)
+        self.check("stable_while_it_passes", ~under_way | (decision == self.past(decision)))
+        self.check("headers_alone", classifier.decision.reason < Reason.OVERSIZE)
+        cut = (classifier.length - classifier.limit)[:16]
+        self.check("lengths_come_a_cycle_early", ~(answered & self.past(classifier.limited))
+                   | (classifier.decision.cut == self.past(cut)))
+
+        self.invariant("undecided_is_unasked", inner["undecided"] == ~asked)
+        self.invariant("asked_inside", ~asked | inside)
+        self.invariant("under_way_is_asked", under_way == self.past(asked, 3))
+
+        self.cover("late_decision",
+                   o.valid & out_last & answered & self.past(o.valid & ~out_last, 2))
+        self.cover("trim", under_way & (classifier.decision.reason == Reason.NONE))
+        self.cover("short_message", under_way
+                   & (classifier.decision.reason == Reason.MESSAGE_LENGTH))
+
+
+FILE = "classifier.py"
+FAULTS = (
+    Fault(name="decides again at every beat", file=FILE,
+          old="(undecided & ~complete)", new="~complete",
+          caught=("asks_once", "stable_while_it_passes", "decided_never_falls")),
+    Fault(name="decided for its own beat only", file=FILE,
+          old="self._delay_beats(m, ~undecided | complete,",
+          new="self._delay_beats(m, undecided & complete,",
+          caught=("decided_never_falls", "decided_when_asked")),
+    Fault(name="decision follows the headers", file=FILE,
+          old="with m.If(deciding):\n            m.d.sync += [\n                self.decision",
+          new="with m.If(1):\n            m.d.sync += [\n                self.decision",
+          caught=("decision_holds", "stable_while_it_passes")),
+)
+
+PROOFS = [Proof(name="classifier", says="one decision a frame, stable while the frame passes",
+                spec=ClassifierSpec, depth=5, reach=10, faults=FAULTS)]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FlowCam: a lookup sees every entry wholly before or wholly after a command, and one at most."""
+
+from amaranth import Cat, Const, Mux, Signal, Value
+from amaranth.lib import data
+from proof import Fault, Opened, Proof, Spec
+
+from flytrim.context import FlowContext, FlowKey, Lookup
+from flytrim.flow_cam import FlowCam, FlowCommand, FlowOperation, FlowStatus
+
+Entry = data.StructLayout({"valid": 1, "key": FlowKey, "context": FlowContext})
+OPTIONS = ("check_vlan", "vlan", "check_sport", "sport")
+
+
+class FlowCamSpec(Spec):
+    """Keeps a table that changes all at once, in the cycle in which a command is over.
+
+    A lookup's answer must be that of the table as it is in the cycle of the lookup, before the
+    change or after it: number, context and port, all of the same table.
+    """
+
+    def __init__(self, flows):
+        self.flows = flows
+
+    def specify(self, m):
+        cam = FlowCam(self.flows)
+        m.submodules.cam = self.inner = Opened(cam)
+        self.free(cam.i.valid, cam.commands.valid, cam.commands.payload.operation,
+                  cam.commands.payload.flow)
+        self._few_bits(m, cam.i.payload)
+        self._few_bits(m, cam.commands.payload.key)
+        self._few_bits(m, cam.commands.payload.context)
+        commands, numbers = cam.commands, range(self.flows)
+
+        busy, command = Signal(), Signal(FlowCommand)
+        table = [Signal(Entry, name=f"entry_{n}") for n in numbers]
+        expected = self._expected(m, table, command)
+        after = [self._entry(f"after_{n}") for n in numbers]
+        present = [self._entry(f"present_{n}") for n in numbers]
+        over = Signal()
+        m.d.comb += over.eq(busy & commands.ready)
+        succeeds = busy & (expected == FlowStatus.DONE)
+        for n in numbers:
+            target = succeeds & (command.flow == n)
+            inserts = command.operation != FlowOperation.DELETE
+            m.d.comb += [
+                after[n].eq(table[n]),
+                present[n].eq(Mux(over, after[n], table[n])),
+            ]
+            with m.If(target):
+                m.d.comb += after[n].valid.eq(inserts)
+                with m.If(inserts):
+                    m.d.comb += [after[n].key.eq(command.key), after[n].context.eq(command.context)]
+            m.d.sync += table[n].eq(present[n])
+        with m.If(commands.ready):
+            m.d.sync += [busy.eq(commands.valid), command.eq(commands.payload)]
+
+        answer = self._lookup(m, present, cam.i.payload)
+        result = cam.o.payload.as_value()
+        asked = self.past(cam.i.valid, 2)
+        self.check("answers_in_time", cam.o.valid == asked)
+        self.check("of_one_whole_table", ~asked | (result == self.past(answer.as_value(), 2)))
+        self.check("holds_between", asked | (result == self.past(result)))
+        self.check("status_is_right", ~over | (cam.status == expected))
+        self.check("one_entry_a_key", Cat(
+            ~(a.valid & b.valid & (Value.cast(a.key) == Value.cast(b.key)))
+            for n, a in enumerate(present) for b in present[:n]).all())
+        running = Signal(range(self.flows + 8))
+        m.d.sync += running.eq(Mux(commands.ready, 0, running + 1))
+        self.check("command_ends", running <= self.flows + 4)
+        self.cover("hit", asked & cam.o.payload.hit & (cam.o.payload.flow == self.flows - 1))
+        self.cover("changed_under_way", self.past(over, 2) & asked & self.past(asked)
+                   & cam.o.payload.hit & ~self.past(cam.o.payload.hit))
+        self.cover("overlap", over & (cam.status == FlowStatus.OVERLAP))
+
+    def _few_bits(self, m, struct):
+        """Anything in the outermost bits of each field, zero between."""
+        for name, _ in data.Layout.cast(struct.shape()):
+            field = Value.cast(getattr(struct, name))
+            ends = Signal(min(2, len(field)), name=f"ends_{name}")
+            self.free(ends)
+            m.d.comb += [field[0].eq(ends[0]), field[-1].eq(ends[-1])]
+
+    def _entry(self, name):
+        return Signal(Entry, name=name)
+
+    def _expected(self, m, table, command):
+        """The status that the command must end with."""
+        status = Signal(4, name="expected")
+        occupied = Cat(entry.valid & (command.flow == n) for n, entry in enumerate(table)).any()
+        clash, options_differ = Const(0), Const(0)
+        for n, entry in enumerate(table):
+            same = entry.valid & (Value.cast(entry.key) == Value.cast(command.key)) & ~(
+                (command.operation == FlowOperation.REPLACE) & (command.flow == n))
+            differ = Cat(getattr(entry.context, name) != getattr(command.context, name)
+                         for name in OPTIONS).any()
+            clash, options_differ = clash | same, options_differ | (same & differ)
+        m.d.comb += status.eq(FlowStatus.DONE)
+        with m.If(command.operation == 0):
+            m.d.comb += status.eq(FlowStatus.UNKNOWN)
+        with m.Elif(command.flow >= self.flows):
+            m.d.comb += status.eq(FlowStatus.BAD_NUMBER)
+        with m.Elif((command.operation == FlowOperation.INSERT) & occupied):
+            m.d.comb += status.eq(FlowStatus.OCCUPIED)
+        with m.Elif((command.operation != FlowOperation.INSERT) & ~occupied):
+            m.d.comb += status.eq(FlowStatus.EMPTY)
+        with m.Elif((command.operation != FlowOperation.DELETE) & clash):
+            m.d.comb += status.eq(Mux(options_differ, FlowStatus.OVERLAP, FlowStatus.DUPLICATE))
+        return status
+
+    def _lookup(self, m, table, key):
+        result = Signal(Lookup, name="answer")
+        for n, entry in enumerate(table):
+            with m.If(entry.valid & (entry.key.dport == key.dport)):
+                m.d.comb += result.dport_known.eq(1)
+            with m.If(entry.valid & (Value.cast(entry.key) == Value.cast(key))):
+                m.d.comb += [result.hit.eq(1), result.flow.eq(n), result.context.eq(entry.context)]
+        return result
+
+
+FILE = "flow_cam.py"
+FAULTS = (
+    Fault(name="context changes with the key", file=FILE,
+          old="with m.If(context_written & (entry == n))", new="with m.If(written & (entry == n))",
+          caught=("of_one_whole_table",)),
+    Fault(name="search skips the last entry", file=FILE,
+          old="number == self._flows + 1", new="number == self._flows",
+          caught=("status_is_right", "one_entry_a_key")),
+    Fault(name="refused insert clears the entry", file=FILE,
+          old="m.d.sync += self.status.eq(FlowStatus.OCCUPIED)",
+          new="m.d.sync += [self.status.eq(FlowStatus.OCCUPIED),"
+              " valids.bit_select(entry, 1).eq(0)]",
+          caught=("of_one_whole_table", "status_is_right")),
+)
+
+PROOFS = [Proof(name=f"flow_cam_{flows}", says="wholly old or new, one hit, status and no change",
+                spec=lambda flows=flows: FlowCamSpec(flows), mode="bmc", depth=18, reach=18,
+                solver="yices",
+                faults=FAULTS if flows == 2 else ())
+          for flows in (2, 3)]
