@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admission: which output a frame enters, what is written there, and what became of it."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Module, Mux, Shape, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,12 +10,17 @@ from .context import LENGTH_BITS, MetaRecord, VerdictRecord
 from .packet import Packet, side_member
 from .verdict import Reason, Verdict
 
-__all__ = ["Admission", "meta_layout"]
+__all__ = ["Admission", "meta_layout", "meta_width"]
 
 
 def meta_layout(config):
     """A metadata record with the frame's side band above it."""
     return data.StructLayout({"record": MetaRecord, **side_member(config.side_width)})
+
+
+def meta_width(config):
+    """Bits of a record on a port: whole bytes, zeros above the side band."""
+    return -(-Shape.cast(meta_layout(config)).width // 8) * 8
 
 
 class Admission(wiring.Component):

@@ -88,7 +88,8 @@ def sim(capture, flows_path, out, check, wave, wave_frames):
     options = Options(check, waves)
     try:
         with _progress(source.frames) as progress:
-            figures = run(source, setup, out, options, warn=_warn, progress=progress)
+            figures = run(source, setup, out, options, warn=_warn, say=_say,
+                          progress=progress)
     except Difference as difference:
         click.echo(f"flytrim: RTL and model disagree: {difference}", err=True)
         sys.exit(1)
@@ -167,6 +168,10 @@ def nic(width, flows, max_frame, side_width, output):
         raise InputError(str(error)) from None
     _check_folder(output)
     _write(output, nic_verilog(config))
+
+
+def _say(sentence):
+    click.echo(f"flytrim: {sentence}", err=True)
 
 
 def _warn(sentence):

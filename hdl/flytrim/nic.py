@@ -5,7 +5,7 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from .admission import Admission, meta_layout
+from .admission import Admission, meta_layout, meta_width
 from .axis import PacketSink, PacketSource, RecordSource, axil_members, axis_members
 from .classifier import Classifier
 from .control import Control
@@ -54,7 +54,7 @@ class TrimNic(wiring.Component):
             **axis_members("s_axis_rx", In, config.width, user=user),
             **axis_members("m_axis_bypass", Out, config.width, user=user),
             **axis_members("m_axis_trim", Out, config.width, user=1),
-            **axis_members("m_axis_meta", Out, 256 + config.side_width, keep=False),
+            **axis_members("m_axis_meta", Out, meta_width(config), keep=False),
             **axis_members("m_axis_verdict", Out, 32, keep=False, ready=False),
             **axil_members("s_axil", ADDRESS_WIDTH),
         })
@@ -82,7 +82,7 @@ class TrimNic(wiring.Component):
             meta, depth=config.queue_records, margin=IN_FLIGHT)
         m.submodules.bypass = bypass = PacketSource(config.width, side_width=config.side_width)
         m.submodules.trim = trim = PacketSource(config.width)
-        m.submodules.meta = records = RecordSource(meta, 256 + config.side_width)
+        m.submodules.meta = records = RecordSource(meta, meta_width(config))
         m.submodules.control = control = Control(config, ADDRESS_WIDTH)
 
         self._wire(m, "s_axis_rx", receive)

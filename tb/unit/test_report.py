@@ -44,14 +44,15 @@ def figures():
 def test_adds_up_what_was_trimmed(figures):
     assert (figures["capture"], figures["frames"]) == ("<capture>.pcap", 5)
     wire = 86 + 84 + 1106
-    assert figures["wire"]["wire_bytes_before"] == wire
-    assert figures["wire"]["wire_bytes_after"] == 1028
+    assert (figures["trimmed"]["wire_bytes"], figures["trimmed"]["payload_bytes"]) == (wire, 1028)
+    assert figures["trimmed"]["record_bytes"] == 3 * 32
+    assert figures["wire_bytes"] == wire + 84 + 86
     flow = figures["flows"]["w0"]
     assert (flow["packets"], flow["payload_bytes"], flow["dropped"]) == (3, 1028, 0)
-    assert flow["trimmed_bytes"] == 62 + 58 + 1082 - 1028
-    assert flow["payload_share_before"] == pytest.approx(1028 / wire, abs=1e-6)
+    assert flow["framing_bytes"] == wire - 1028
+    assert flow["payload_share"] == pytest.approx(1028 / wire, abs=1e-6)
     other = figures["flows"]["<w1>"]
-    assert (other["packets"], other["dropped"], other["payload_share_before"]) == (0, 1, None)
+    assert (other["packets"], other["dropped"], other["payload_share"]) == (0, 1, None)
     assert [(row["from"], row["to"], row["packets"]) for row in figures["sizes"]] == [
         (0, 0, 1), (1, 4, 1), (513, 1024, 1)]
     assert figures["latency"]["trim"] == {
@@ -59,6 +60,8 @@ def test_adds_up_what_was_trimmed(figures):
         "min_ns": 40, "median_ns": 40, "max_ns": 45,
         "histogram": {"8": 1, "9": 1}}
     assert figures["throughput"]["beats_per_cycle"] == 1
+    gbps = (wire + 170) * 8 / (40 * 5)
+    assert figures["throughput"]["wire_gbps"] == pytest.approx(gbps, abs=1e-3)
 
 
 class Page(HTMLParser):
@@ -117,12 +120,13 @@ def printed(figures):
 def test_the_table_fits_a_terminal_and_names_what_was_saved(figures):
     text = printed(figures)
     lines = [line.rstrip() for line in text.splitlines()]
-    assert "drop     icrc         1     62" in lines
-    assert "<w1>         0        1           0              0               -" in lines
-    assert "total        3        1       1,276          1,028  80.56% -> 100%" in lines
-    assert "19.4% of the wire bytes of trimmed frames: 1,276 -> 1,028" in text
-    assert "1.000 beats a cycle: 40 beats in 40 cycles" in text
-    assert "trim 40 to 45 ns (8 to 9 cycles), bypass 2500 ns (500 cycles)" in text
+    assert "drop     icrc         1           62" in lines
+    assert "<w1>         0        1           0              0              -" in lines
+    assert "total        3        1       1,276          1,028         80.56%" in lines
+    assert "19.4% of these frames' wire bytes were framing: 1,276 -> 1,028 of payload" in text
+    assert "3 metadata records, 96 bytes" in text
+    assert "1.000 beats accepted a cycle: 40 beats in 40 cycles, 57.8 Gb/s of wire" in text
+    assert "trim 8 to 9 cycles (40 to 45 ns), bypass 500 cycles (2500 ns)" in text
 
 
 def test_flows_without_damaged_packets_have_no_column_for_them(figures):

@@ -51,7 +51,7 @@ def device_verilog(config):
     return _cached(f"nic-{_digest(parts)}.v", write).read_text()
 
 
-def build(config, verilog, waves=None):
+def build(config, verilog, waves=None, say=None):
     """The path of the replay program for a device.
 
     Parameters
@@ -62,6 +62,8 @@ def build(config, verilog, waves=None):
         Text of the device, top module ``flytrim_nic``.
     waves : str or None
         ``fst`` or ``vcd`` for a program that can record waves; it is larger and slower.
+    say : callable or None
+        Takes a sentence when there is something to wait for.
 
     A program is found again by a hash of the Verilog, the harness, the flags and the versions of
     Verilator and the compiler. Processes that want the same one at once build it once. Raises
@@ -83,7 +85,13 @@ def build(config, verilog, waves=None):
     sources["flytrim_nic.v"] = verilog
     key = _digest([*(arg for arg in command if not arg.isdecimal()), verilator.fingerprint(),
                    *(f"{name}\0{text}" for name, text in sources.items())])
-    return _cached(f"replay-{key}", lambda target: _compile(command, env, sources, target))
+
+    def compile_it(target):
+        if say:
+            say(f"compiling {config.width} bits of hardware, once: about a minute")
+        _compile(command, env, sources, target)
+
+    return _cached(f"replay-{key}", compile_it)
 
 
 def _digest(parts):

@@ -22,7 +22,7 @@ def page(figures):
     template = environment.get_template("report.html.jinja")
     return template.render(
         **figures, check=check_sentence(figures), reasons=_reasons(figures),
-        largest_flow=max((row["wire_bytes_before"] for row in figures["flows"].values()),
+        largest_flow=max((row["wire_bytes"] for row in figures["flows"].values()),
                          default=0),
         histograms=[_histogram(verdict, span, figures["device"]["clock_mhz"])
                     for verdict, span in figures["latency"].items() if span])

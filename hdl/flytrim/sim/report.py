@@ -10,6 +10,8 @@ __all__ = ["Report"]
 
 #: Bytes a frame costs on the wire beside itself: preamble 8, FCS 4, gap 12 (IEEE 802.3).
 WIRE_BYTES = 24
+#: A metadata record, without side band.
+RECORD_BYTES = 32
 #: A MAC pads a shorter frame to this, without FCS.
 MIN_FRAME_BYTES = 60
 #: Payload sizes that are told together: up to this many bytes, from the one before.
@@ -78,17 +80,20 @@ class Report:
         busy = summary.last_beat - summary.first_beat + 1 if summary.beats else 0
         frames, size, wire = map(sum, zip(*self._reasons, strict=True))
         payload = sum(key[1] * count[0] for key, count in self._trimmed.items())
-        trimmed_wire = self._reasons[Reason.NONE][2]
+        packets, _, trimmed_wire = self._reasons[Reason.NONE]
+        seconds = busy / (self._setup.clock_mhz * 1e6)
         return {
             "flytrim": __version__,
             "capture": self._capture,
             "device": {"width": config.width, "clock_mhz": self._setup.clock_mhz,
-                       "max_frame": config.max_frame, "flows": len(self._setup.flows)},
+                       "max_frame": config.max_frame, "flow_entries": config.flows,
+                       "flows_registered": len(self._setup.flows)},
             "frames": frames,
             "bytes": size,
             "checked_frames": self._checked,
             "differences": 0,
-            "wire": {"bytes": wire, **_saving(trimmed_wire, payload)},
+            "wire_bytes": wire,
+            "trimmed": _group_of(packets, trimmed_wire, payload),
             "verdicts": {str(verdict): self._verdict(verdict) for verdict in Verdict},
             "flows": {flow.name: self._flow(number)
                       for number, flow in enumerate(self._setup.flows)},
@@ -96,7 +101,8 @@ class Report:
             "latency": {str(verdict): self._span(histogram)
                         for verdict, histogram in self._latency.items()},
             "throughput": {"beats": summary.beats, "cycles": busy, "stalls": summary.stalls,
-                           "beats_per_cycle": round(summary.beats / busy, 6) if busy else None},
+                           "beats_per_cycle": round(summary.beats / busy, 6) if busy else None,
+                           "wire_gbps": round(8 * wire / seconds / 1e9, 3) if busy else None},
         }
 
     def _verdict(self, verdict):
@@ -148,18 +154,21 @@ def _median(histogram):
 
 def _group(counts):
     """Figures of packets, given by payload bytes as (packets, bytes, bytes on the wire)."""
-    packets, size, wire = (sum(count[n] for count in counts.values()) for n in range(3))
+    packets, _, wire = (sum(count[n] for count in counts.values()) for n in range(3))
     payload = sum(length * count[0] for length, count in counts.items())
-    return {"packets": packets, "payload_bytes": payload, "trimmed_bytes": size - payload,
-            **_saving(wire, payload)}
+    return _group_of(packets, wire, payload)
 
 
-def _saving(wire, payload):
-    """What trimming does to ``wire`` bytes that hold ``payload`` bytes."""
+def _group_of(packets, wire, payload):
+    """Figures of trimmed packets: what they took on the wire, and what is left of that.
+
+    ``framing_bytes`` is what trimming took away; ``record_bytes`` what goes beside the payload.
+    """
     return {
-        "wire_bytes_before": wire,
-        # The trim output carries payload and nothing else; records go beside it.
-        "wire_bytes_after": payload,
-        "payload_share_before": round(payload / wire, 6) if wire else None,
-        "payload_share_after": 1.0 if payload else None,
+        "packets": packets,
+        "wire_bytes": wire,
+        "payload_bytes": payload,
+        "framing_bytes": wire - payload,
+        "record_bytes": packets * RECORD_BYTES,
+        "payload_share": round(payload / wire, 6) if wire else None,
     }

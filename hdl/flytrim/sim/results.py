@@ -90,6 +90,9 @@ class Results:
         self._bypass.close()
         (self._folder / "report.json").write_text(json.dumps(figures, indent=2) + "\n")
         (self._folder / "report.html").write_text(page(figures))
+        # Waves of an earlier run would pass for this one's.
+        for stale in self._out.glob("wave.*"):
+            stale.unlink()
         self._replace("verdicts.jsonl", "bypass.pcap", "report.json", "report.html",
                       *([self._waves] if self._waves else []))
 

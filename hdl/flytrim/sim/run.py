@@ -34,7 +34,7 @@ class Options:
     waves: range = range(0)
 
 
-def run(capture, setup, out, options=Options(), *, warn=print, progress=None):
+def run(capture, setup, out, options=Options(), *, warn=print, say=None, progress=None):
     """Run a capture and write the results.
 
     Parameters
@@ -49,6 +49,8 @@ def run(capture, setup, out, options=Options(), *, warn=print, progress=None):
         How.
     warn : callable
         Takes a sentence about something that is done in another way than asked.
+    say : callable or None
+        Takes a sentence when there is something to wait for.
     progress : callable or None
         Takes the number of frames done, now and then.
 
@@ -58,7 +60,7 @@ def run(capture, setup, out, options=Options(), *, warn=print, progress=None):
     """
     report = Report(setup, capture.path)
     with Results(out, setup.flows) as results:
-        program, waves = _program(setup.config, options, results, warn)
+        program, waves = _program(setup.config, options, results, warn, say)
         takers = report.add, results.add
         try:
             with Replay(program, waves) as replay:
@@ -72,16 +74,16 @@ def run(capture, setup, out, options=Options(), *, warn=print, progress=None):
     return figures
 
 
-def _program(config, options, results, warn):
+def _program(config, options, results, warn, say):
     """The program to run, and the file it records waves in, or None."""
     verilog = device_verilog(config)
     if not options.waves:
-        return build(config, verilog), None
+        return build(config, verilog, say=say), None
     verilator.environment()     # says what is missing, if it is the compiler
     kind, reason = verilator.wave_format()
     if reason:
         warn(reason)
-    return build(config, verilog, kind), results.wave_file(kind)
+    return build(config, verilog, kind, say), results.wave_file(kind)
 
 
 def _replay(replay, capture, setup, options, takers, progress):

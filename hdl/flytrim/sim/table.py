@@ -33,7 +33,7 @@ def _table(*texts, numbers):
 
 
 def _verdicts(figures):
-    table = _table("verdict", "reason", numbers=("frames", "bytes"))
+    table = _table("verdict", "reason", numbers=("frames", "frame bytes"))
     for verdict, row in figures["verdicts"].items():
         for reason, count in row["reasons"].items() or [("", row)]:
             if count["frames"]:
@@ -47,40 +47,37 @@ def _flows(figures):
     rows = list(figures["flows"].items())
     if len(rows) > 1:
         total = {name: sum(row[name] for _, row in rows) for name in ("packets", "dropped")}
-        rows.append(("total", {**total, **figures["wire"]}))
+        rows.append(("total", {**total, **figures["trimmed"]}))
     # Damaged packets are rare: they have a column where there are some.
     damaged = any(row["dropped"] for _, row in rows)
     table = _table("flow", numbers=("packets", *(("dropped",) if damaged else ()), "wire bytes",
                                     "payload bytes", "payload share"))
     for number, (name, row) in enumerate(rows):
-        before = row["payload_share_before"]
+        share = row["payload_share"]
         table.add_row(
             Text(name), f"{row['packets']:,}", *((f"{row['dropped']:,}",) if damaged else ()),
-            f"{row['wire_bytes_before']:,}", f"{row['wire_bytes_after']:,}",
-            "-" if before is None else _share(row),
+            f"{row['wire_bytes']:,}", f"{row['payload_bytes']:,}",
+            "-" if share is None else f"{share:.2%}",
             style="bold" if number == len(figures["flows"]) else None)
     return table
 
 
-def _share(row):
-    after = row["payload_share_after"]
-    return f"{row['payload_share_before']:.2%} -> {'-' if after is None else f'{after:.0%}'}"
-
-
 def _sentences(figures):
-    wire = figures["wire"]
-    before, after = wire["wire_bytes_before"], wire["wire_bytes_after"]
-    if before:
-        yield "saved", Text.assemble(
-            (f"{1 - after / before:.1%}", "bold green"),
-            f" of the wire bytes of trimmed frames: {before:,} -> {after:,}")
+    trimmed, throughput = figures["trimmed"], figures["throughput"]
+    if trimmed["packets"]:
+        yield "trimmed", Text.assemble(
+            (f"{1 - trimmed['payload_share']:.1%}", "bold green"),
+            f" of these frames' wire bytes were framing: {trimmed['wire_bytes']:,} -> "
+            f"{trimmed['payload_bytes']:,} of payload")
+        yield "beside it", (f"{trimmed['packets']:,} metadata records, "
+                            f"{trimmed['record_bytes']:,} bytes")
     else:
-        yield "saved", "nothing: no frame was trimmed"
-    throughput = figures["throughput"]
-    yield "throughput", (f"{throughput['beats_per_cycle']:.3f} beats a cycle: "
-                         f"{throughput['beats']:,} beats in {throughput['cycles']:,} cycles")
+        yield "trimmed", "nothing: see the reasons above, and flytrim flows for what is there"
+    yield "throughput", (f"{throughput['beats_per_cycle']:.3f} beats accepted a cycle: "
+                         f"{throughput['beats']:,} beats in {throughput['cycles']:,} cycles, "
+                         f"{throughput['wire_gbps']:.1f} Gb/s of wire")
     spans = ", ".join(
-        f"{verdict} {_range(span, 'ns')} ns ({_range(span, 'cycles')} cycles)"
+        f"{verdict} {_range(span, 'cycles')} cycles ({_range(span, 'ns')} ns)"
         for verdict, span in figures["latency"].items() if span)
     if spans:
         yield "latency", spans
