@@ -41,6 +41,11 @@ $(VENV)/.tools: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tools]'
 	touch $@
 
+.PHONY: soak
+soak: $(STAMP) ## run the regression at every width
+	echo "Running the tests with SEED=$(SEED)"
+	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --widths 64,128,256,512,1024
+
 .PHONY: lint
 lint: $(VENV)/.tools ## check the Python sources, and the Verilog of every top at every width
 	$(BIN)/ruff check hdl tb scripts

@@ -36,6 +36,12 @@ def pytest_report_header(config):
     return f"SEED={harness.seed()}"
 
 
+def pytest_terminal_summary(terminalreporter, config):
+    chosen = config.getoption("--widths").split(",")
+    if left := [str(width) for width in CONFIGS if str(width) not in chosen]:
+        terminalreporter.write_line(f"left to make soak: widths {', '.join(left)}")
+
+
 def pytest_generate_tests(metafunc):
     if "width" in metafunc.fixturenames:
         widths = [int(width) for width in metafunc.config.getoption("--widths").split(",")]
