@@ -56,7 +56,7 @@ formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every plant
 	$(BIN)/python tb/formal/run.py
 
 .PHONY: mutants
-mutants: $(STAMP) ## plant 104 faults in the hardware and show which test catches each (an hour or two)
+mutants: $(STAMP) ## plant faults in the hardware and show which test catches each (an hour or two)
 	$(BIN)/python scripts/mutants.py
 
 .PHONY: clean

@@ -38,10 +38,18 @@ class AxiLite:
 
     async def write(self, address, value, strobe=0xF):
         """Write a word; raises :class:`AxiLiteError` for an error response."""
+        await self.post(address, value, strobe)
+        await self.answer(address)
+
+    async def post(self, address, value, strobe=0xF):
+        """The request of a write alone, until it is taken."""
         address_task = cocotb.start_soon(
             self._send("aw", awaddr=address, awprot=self._rng.getrandbits(3)))
         await self._send("w", wdata=value, wstrb=strobe)
         await address_task
+
+    async def answer(self, address):
+        """The response to a write that was posted."""
         response, = await self._receive("b", "bresp")
         if response:
             raise AxiLiteError(f"{self._where}: write of {address:#x} answered {response}")

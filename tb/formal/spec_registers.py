@@ -88,7 +88,8 @@ class BankSpec(Spec):
                 self.check(f"field_{node.absolute_address:x}_{field.inst_name}",
                            self._port(node, field) == after)
         self.check("slverr_unless_writable", ~new | (bus.bresp == Mux(known, OKAY, SLVERR)))
-        command = new & (at == 0x140 >> 2)
+        # The operation stands in the third byte; its field is the one whose writing is told.
+        command = new & (at == 0x140 >> 2) & enabled[2]
         self.check("written_is_one_pulse", self.bank.flow_command__written == command)
 
         has_address, has_data = inner["has_address"], inner["has_data"]

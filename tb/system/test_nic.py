@@ -172,3 +172,16 @@ async def preset_message_length(dut):
     records = [judgements[0] for _, judgements in bench.sent]
     assert any(judgement.cut for judgement in records)
     assert any(judgement.reason is Reason.MESSAGE_LENGTH for judgement in records)
+
+
+@cocotb.test(**LIMIT)
+async def length_that_no_frame_can_have_is_truncated(dut):
+    bench = await NicBench(dut).start()
+    for udp_length in (9216, 16384, 0xFFD0, 0xFFDE, 0xFFE7):
+        for flow in frames.FLOWS[0], frames.FLOWS[1], frames.FLOWS[8]:
+            ip = 0 if ":" in flow.src else 20
+            judgement = bench.send(frames.roce_frame(
+                "RC_SEND_MIDDLE", bytes(40), src=flow.src, dst=flow.dst, dqpn=flow.dqpn,
+                ip_length=udp_length + ip, udp_length=udp_length))
+            assert judgement.reason is Reason.TRUNCATED, (flow.name, udp_length)
+    await bench.finish(at_least=30)

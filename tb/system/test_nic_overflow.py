@@ -70,3 +70,33 @@ async def slow_sinks_cost_whole_frames(dut, pacing):
     await bench.finish(at_least=900)
     if pacing.source == 1:
         assert overflowed(bench, 0, len(bench.sent))
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(port=["bypass", "trim"])
+async def room_is_room_for_a_longest_frame(dut, port):
+    bench = await NicBench(dut, follow=True, overflow=True).start()
+    fields = {"dqpn": STRANGER} if port == "bypass" else {}
+    # Without pad, behind 54 bytes of headers and before the ICRC.
+    sink, longest = bench.sinks[PORTS[port]], (bench.config.max_frame - 58) // 4 * 4
+
+    def burst(count):
+        for _ in range(count):
+            size = bench.rng.choice((longest - 4 * bench.rng.randrange(3),
+                                     bench.rng.randrange(600)))
+            bench.send(frames.roce_frame("RC_SEND_MIDDLE", bench.rng.randbytes(size), **fields))
+
+    for _ in range(4):
+        # Filled to the last frame that fits, then emptied a little at a time.
+        sink.stalled = True
+        burst(12)
+        await bench.source.idle()
+        for _ in range(4):
+            sink.stalled = False
+            await bench.edges.wait(bench.rng.randrange(2 * bench.config.max_beats))
+            sink.stalled = True
+            burst(2)
+            await bench.source.idle()
+    sink.stalled = False
+    await bench.finish(at_least=80)
+    assert overflowed(bench, 0, len(bench.sent))

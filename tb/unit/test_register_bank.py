@@ -95,3 +95,37 @@ async def no_register_answers_with_an_error(dut):
                 await bench.bus.read(address)
             with pytest.raises(AxiLiteError):
                 await bench.bus.write(address, bench.rng.getrandbits(32))
+
+
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
+async def command_is_told_once_where_its_operation_is_written(dut):
+    bench = Bench(dut)
+    await bench.edges.start()
+    address = Registers().address("flow_command")
+    pulses = []
+    bench.edges.every(lambda: pulses.append(int(dut.bank__flow_command__written.value)))
+    for strobe in (*range(16), 0xF, 0xF):
+        before = sum(pulses)
+        await bench.bus.write(address, bench.rng.getrandbits(32), strobe)
+        await bench.edges.wait(3)
+        assert sum(pulses) - before == strobe >> 2 & 1, f"strobe {strobe:#x}"
+
+
+@cocotb.test(timeout_time=0.5, timeout_unit="ms")
+async def write_behind_a_waiting_answer_has_its_own(dut):
+    bench = Bench(dut)
+    await bench.edges.start()
+    good, unmapped = Registers().address("flow.qp"), 0xFFC
+    for first, second in ((good, unmapped), (unmapped, good), (good, good)):
+        await bench.bus.post(first, 1)
+        await bench.bus.post(second, 2)
+        await bench.edges.wait(5)
+        for address in (first, second):
+            if address == good:
+                await bench.bus.answer(address)
+            else:
+                with pytest.raises(AxiLiteError):
+                    await bench.bus.answer(address)
+        await bench.edges.wait(3)
+        assert not dut.bank__bus__bvalid.value
+    assert await bench.bus.read(good) == 2

@@ -21,7 +21,9 @@ class _Register:
         self.fields = list(node.fields())
         self.writable = node.has_sw_writable
         self.readable = node.has_sw_readable
-        self.strobed = any(field.get_property("swmod") for field in self.fields)
+        # Bytes, a bit each, that hold a field whose writing is told.
+        self.told = sum({1 << byte for field in self.fields if field.get_property("swmod")
+                         for byte in range(field.low // 8, field.high // 8 + 1)})
 
     def port(self, field):
         return f"{self.name}__{field.inst_name}"
@@ -37,7 +39,7 @@ class _Register:
                 yield self.port(field), Out(unsigned(field.width), init=reset)
             elif field.is_hw_writable:
                 yield self.port(field), In(unsigned(field.width))
-        if self.strobed:
+        if self.told:
             yield self.strobe, Out(1)
 
 
@@ -61,7 +63,7 @@ class RegisterBank(wiring.Component):
     bus : AXI4-Lite slave
     <register>__<field> : an output for each field that software writes, an input for each that
         hardware writes
-    <register>__written : one cycle, with the new values, after a write to a register that has a
+    <register>__written : one cycle, with the new values, after a write that strobes a byte of a
         field with ``swmod``
     """
 
@@ -105,14 +107,14 @@ class RegisterBank(wiring.Component):
 
         mask = Cat(bit.replicate(8) for bit in strobe)
         for register in self._registers:
-            if register.strobed:
+            if register.told:
                 m.d.sync += getattr(self, register.strobe).eq(0)
             if not register.writable:
                 continue
             with m.If(write & (address == register.address >> 2)):
                 m.d.sync += bus.bresp.eq(Response.OKAY)
-                if register.strobed:
-                    m.d.sync += getattr(self, register.strobe).eq(1)
+                if register.told:
+                    m.d.sync += getattr(self, register.strobe).eq((strobe & register.told).any())
                 for field in register.fields:
                     if field.is_sw_writable:
                         bits = slice(field.low, field.high + 1)
