@@ -51,6 +51,11 @@ lint: $(VENV)/.tools ## check the Python sources, and the Verilog of every top a
 	$(BIN)/ruff check hdl tb scripts
 	$(BIN)/python scripts/lint_verilog.py
 
+.PHONY: coverage
+coverage: $(STAMP) ## count the lines, branches and toggles of the Verilog that the coverage plan reaches
+	mkdir -p build/coverage
+	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/line_coverage.py build/coverage
+
 .PHONY: formal
 formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every planted fault
 	$(BIN)/python tb/formal/run.py

@@ -19,7 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import harness
-from coverage import CONFIG, Coverage, play_plan
+from coverage_plan import CONFIG, Coverage, play_plan
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +30,8 @@ from flytrim.sim.build import device_verilog
 DEVICE = "flytrim_nic.v"
 #: What the counters are asked to count.
 COUNTERS = ("--coverage-line", "--coverage-toggle")
+#: Yosys writes an empty branch on a constant into each process, which wakes simulators up.
+IDLE_BRANCH = "verilog_backend.cc"
 #: A counter as Verilator writes it: keys and values between marks, then the count.
 FIELD = re.compile("\x01([^\x02]*)\x02([^\x01']*)")
 
@@ -47,6 +49,7 @@ def build(folder):
                *(arg for flag in (*verilator.MAKE_ARGS, "OPT_FAST=-O1", "OPT_SLOW=-O0",
                                   "OPT_GLOBAL=-O1") for arg in ("-MAKEFLAGS", flag)),
                "-CFLAGS", flags, DEVICE, "covered.cpp"]
+    shutil.rmtree(folder / "obj", ignore_errors=True)
     log = folder / "build.log"
     with open(log, "w") as output:
         done = subprocess.run(command, cwd=folder, env=verilator.environment(), stdout=output,
@@ -56,8 +59,12 @@ def build(folder):
     return folder / "obj" / "replay"
 
 
-def read_counts(files):
-    """Sums of the counts by module, by kind (``branch``, ``line``, ``toggle``), by (line, what)."""
+def read_counts(files, source):
+    """Sums of the counts by module, by kind (``branch``, ``line``, ``toggle``), by place.
+
+    A place is (line, what, column). Branches of ``source``, its lines, that cannot be taken are
+    left out.
+    """
     counts = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
     for file in files:
         with open(file) as lines:
@@ -67,7 +74,9 @@ def read_counts(files):
                 fields = dict(FIELD.findall(key))
                 kind, module = fields["page"].removeprefix("v_").split("/")
                 what = fields["o"].replace("__0", "$")
-                counts[module][kind][int(fields["l"]), what, fields["n"]] += int(count)
+                number = int(fields["l"])
+                if kind != "branch" or IDLE_BRANCH not in source[number - 1]:
+                    counts[module][kind][number, what, fields["n"]] += int(count)
     return counts
 
 
@@ -76,9 +85,8 @@ def unreached(counters):
     return sorted(key for key, count in counters.items() if not count)
 
 
-def report(folder, counts):
+def report(folder, counts, source):
     """Print the table and the lines, and write the toggles."""
-    source = (folder / DEVICE).read_text().splitlines()
     table = Table("module", "lines", "", "branches", "", "toggles", "", box=None,
                   padding=(0, 2, 0, 0))
     sums = defaultdict(lambda: [0, 0])
@@ -112,14 +120,14 @@ def figures(reached, total):
 def main():
     """Build, run, report."""
     folder = Path(sys.argv[1]).resolve()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     program = build(folder)
     seed = harness.seed()
     files = [folder / name for name in ("counts.dat", "counts-stalled.dat")]
     count = play_plan(program, random.Random(seed), Coverage(), files)
     print(f"{count} frames, SEED={seed}")
-    report(folder, read_counts(files))
+    source = (folder / DEVICE).read_text().splitlines()
+    report(folder, read_counts(files, source), source)
 
 
 if __name__ == "__main__":

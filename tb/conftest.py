@@ -37,6 +37,11 @@ def pytest_report_header(config):
 
 
 def pytest_terminal_summary(terminalreporter, config):
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, text in report.user_properties:
+            if name == "coverage":
+                terminalreporter.section("functional coverage")
+                terminalreporter.write_line(text)
     chosen = config.getoption("--widths").split(",")
     if left := [str(width) for width in CONFIGS if str(width) not in chosen]:
         terminalreporter.write_line(f"left to make soak: widths {', '.join(left)}")
