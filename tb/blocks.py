@@ -10,6 +10,7 @@ from amaranth.hdl import Const, Elaboratable, Value
 
 from flytrim import registers
 from flytrim.axis import PacketSink
+from flytrim.classifier import Classifier
 from flytrim.flow_cam import FlowCam
 from flytrim.icrc import IcrcChecker
 from flytrim.packet import Packet
@@ -32,6 +33,7 @@ class _Blocks(Elaboratable):
             "receive": PacketSink(config),
             "parser": Parser(config),
             "icrc": IcrcChecker(config),
+            "classifier": Classifier(config),
             "cam": FlowCam(config.flows),
             "stripper": Stripper(config),
             "truncator": Truncator(config),
