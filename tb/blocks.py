@@ -9,6 +9,7 @@ from amaranth.back import verilog
 from amaranth.hdl import Const, Elaboratable, Value
 
 from flytrim import registers
+from flytrim.admission import Admission
 from flytrim.axis import PacketSink
 from flytrim.classifier import Classifier
 from flytrim.flow_cam import FlowCam
@@ -37,6 +38,7 @@ class _Blocks(Elaboratable):
             "cam": FlowCam(config.flows),
             "stripper": Stripper(config),
             "truncator": Truncator(config),
+            "admission": Admission(config),
             "queue": Queue(Packet(config.width), **QUEUE),
             "bank": RegisterBank(registers.load()),
         }
