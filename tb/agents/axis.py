@@ -186,10 +186,10 @@ class _Monitor(BusMonitor):
                 self._beat(bits)
 
     def _beat(self, bits):
-        raise NotImplementedError
+        """A beat was transferred; what it means is the subclass's to say."""
 
     def _forget(self):
-        pass
+        """A reset cut off what had come of a packet."""
 
 
 class AxisMonitor(_Monitor):
