@@ -161,7 +161,7 @@ class Parser(wiring.Component):
                      out.bytes.eq(total), out.at_beat.eq(at_beat),
                      out.ipv4_at.eq(at4), out.ipv6_at.eq(at6)]
 
-        def reached(offset, size4, size6):
+        def reached(size4, size6):
             """Whether the frame has come to the end of the header at the given place."""
             return Cat(*(at4[n] & (seen >= l3 + size4) for n, l3 in enumerate(h.L3_OFFSETS)),
                        *(at6[n] & (seen >= l3 + size6) for n, l3 in enumerate(h.L3_OFFSETS))).any()
@@ -170,9 +170,9 @@ class Parser(wiring.Component):
         m.d.sync += [
             out.has_link.eq(Cat(tagged[n] & (seen >= l3)
                                 for n, l3 in enumerate(h.L3_OFFSETS)).any()),
-            out.has_ip.eq(reached("ip", h.IPV4.size, h.IPV6.size)),
-            out.has_udp.eq(reached("udp", h.IPV4.size + h.UDP.size, h.IPV6.size + h.UDP.size)),
-            out.has_bth.eq(reached("bth", h.IPV4.size + l4_end, h.IPV6.size + l4_end)),
+            out.has_ip.eq(reached(h.IPV4.size, h.IPV6.size)),
+            out.has_udp.eq(reached(h.IPV4.size + h.UDP.size, h.IPV6.size + h.UDP.size)),
+            out.has_bth.eq(reached(h.IPV4.size + l4_end, h.IPV6.size + l4_end)),
         ]
 
         self._decode_ip(m, out, at4, at6, ip4, ip6)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hardware register bank, made from the register description."""
 
-from amaranth import Cat, Module, Mux, Signal, unsigned
+from amaranth import Cat, Const, Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from systemrdl.node import RegNode
@@ -147,6 +147,6 @@ class RegisterBank(wiring.Component):
             if field.is_sw_writable or field.is_hw_writable:
                 bits = getattr(self, register.port(field))
             else:
-                bits = Mux(1, field.get_property("reset") or 0, 0)
+                bits = Const(field.get_property("reset") or 0, field.width)
             value |= bits << field.low
         return value

@@ -36,7 +36,7 @@ class Report:
         self._capture = Path(capture).name
         # By reason: frames, bytes, bytes on the wire.
         self._reasons = [[0, 0, 0] for _ in range(max(Reason) + 1)]
-        # By (flow, payload bytes): packets, bytes, bytes on the wire.
+        # By (flow, payload bytes): packets, bytes on the wire.
         self._trimmed = {}
         self._dropped = [0] * len(setup.flows)
         # By cycles from the first beat in to the first beat out.
@@ -64,10 +64,9 @@ class Report:
             key = flow, len(output)
             count = self._trimmed.get(key)
             if count is None:
-                count = self._trimmed[key] = [0, 0, 0]
+                count = self._trimmed[key] = [0, 0]
             count[0] += 1
-            count[1] += size
-            count[2] += wire
+            count[1] += wire
 
     def close(self, summary, checked):
         """The harness's totals, and how many frames were held against the model."""
@@ -126,7 +125,7 @@ class Report:
             counts = {}
             for (_, length), count in self._trimmed.items():
                 if low <= length <= high:
-                    total = counts.setdefault(length, [0, 0, 0])
+                    total = counts.setdefault(length, [0, 0])
                     total[:] = map(sum, zip(total, count, strict=True))
             if counts:
                 yield {"from": low, "to": high, **_group(counts)}
@@ -153,8 +152,8 @@ def _median(histogram):
 
 
 def _group(counts):
-    """Figures of packets, given by payload bytes as (packets, bytes, bytes on the wire)."""
-    packets, _, wire = (sum(count[n] for count in counts.values()) for n in range(3))
+    """Figures of packets, given by payload bytes as (packets, bytes on the wire)."""
+    packets, wire = (sum(count[n] for count in counts.values()) for n in range(2))
     payload = sum(length * count[0] for length, count in counts.items())
     return _group_of(packets, wire, payload)
 
