@@ -5,7 +5,8 @@ import importlib
 
 __all__ = ["BLOCKS", "find", "proofs"]
 
-BLOCKS = ("queue", "sink", "payload", "flow_cam", "classifier", "admission", "registers")
+BLOCKS = ("sink", "parser", "classifier", "flow_cam", "payload", "icrc", "admission", "queue",
+          "source", "registers")
 
 
 def proofs():

@@ -87,6 +87,11 @@ class Opened(Elaboratable):
             raise KeyError(f"{len(found)} variables named {name}")
         return found[0]
 
+    def state(self, name):
+        """Whether the component's state machine is in the state of that name."""
+        machine = self._module._generated["fsm"]
+        return machine._data["signal"] == machine.encoding[name]
+
     def elaborate(self, platform):
         return self._module
 

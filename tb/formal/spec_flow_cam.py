@@ -19,17 +19,19 @@ class FlowCamSpec(Spec):
     change or after it: number, context and port, all of the same table.
     """
 
-    def __init__(self, flows):
-        self.flows = flows
+    def __init__(self, flows, *, narrow):
+        self.flows, self.narrow = flows, narrow
 
     def specify(self, m):
         cam = FlowCam(self.flows)
         m.submodules.cam = self.inner = Opened(cam)
         self.free(cam.i.valid, cam.commands.valid, cam.commands.payload.operation,
                   cam.commands.payload.flow)
-        self._few_bits(m, cam.i.payload)
-        self._few_bits(m, cam.commands.payload.key)
-        self._few_bits(m, cam.commands.payload.context)
+        for struct in (cam.i.payload, cam.commands.payload.key, cam.commands.payload.context):
+            if self.narrow:
+                self._few_bits(m, struct)
+            else:
+                self.free(struct)
         commands, numbers = cam.commands, range(self.flows)
 
         busy, command = Signal(), Signal(FlowCommand)
@@ -68,10 +70,64 @@ class FlowCamSpec(Spec):
         running = Signal(range(self.flows + 8))
         m.d.sync += running.eq(Mux(commands.ready, 0, running + 1))
         self.check("command_ends", running <= self.flows + 4)
+        self._invariants(cam, table, present, command, busy, expected, running)
         self.cover("hit", asked & cam.o.payload.hit & (cam.o.payload.flow == self.flows - 1))
         self.cover("changed_under_way", self.past(over, 2) & asked & self.past(asked)
                    & cam.o.payload.hit & ~self.past(cam.o.payload.hit))
         self.cover("overlap", over & (cam.status == FlowStatus.OVERLAP))
+
+    def _invariants(self, cam, table, present, command, busy, expected, running):
+        """What the table and its copy hold, and how far a command under way has come."""
+        m, inner, flows = self.m, self.inner, self.flows
+        held, number = inner["held"], inner["number"]
+        check, search, commit = (inner.state(name) for name in ("Check", "Search", "Commit"))
+        ready = cam.commands.ready
+        writes = busy & (expected == FlowStatus.DONE) & (command.operation != FlowOperation.DELETE)
+        self.invariant("busy_until_ready", busy | ready)
+        self.invariant("held_is_command", ~busy | (Value.cast(held) == Value.cast(command)))
+        self.invariant("nothing_said_yet", ready | (cam.status == FlowStatus.DONE))
+        self.invariant("context_in_the_end", inner["context_written"] == (ready & writes))
+
+        rows = []
+        for n in range(flows):
+            look = inner["copy"].read_port(domain="comb")
+            m.d.comb += look.addr.eq(n)
+            rows.append(look.data)
+            self.invariant(f"valid_{n}_is", inner["valids"][n] == present[n].valid)
+            self.invariant(f"key_{n}_is", Value.cast(inner["keys"][n])
+                           == Value.cast(present[n].key))
+            self.invariant(f"context_{n}_is", Value.cast(inner["contexts"][n])
+                           == Value.cast(table[n].context))
+            self.invariant(f"copy_{n}_is", (rows[n].key == present[n].key)
+                           & (rows[n].context == present[n].context))
+
+        # The search: what is read, what was read before, and what is known to be no collision.
+        passed = search | commit
+        self.invariant("passed_the_check", ~passed | writes | (
+            expected == FlowStatus.DUPLICATE) | (expected == FlowStatus.OVERLAP))
+        self.invariant("number_in_range", ~search | (number <= flows + 1))
+        self.invariant("reading_is", ~(check | search) | (inner["reading"] == (number != 0)))
+        self.invariant("starts_at_zero", ~check | (number == 0))
+        self.invariant("running_is", ready | (
+            running == Mux(check, 0, Mux(search, number + 1, flows + 3))))
+        clashes, differ = Signal(flows), Signal(flows)
+        for n, entry in enumerate(table):
+            itself = (command.operation == FlowOperation.REPLACE) & (command.flow == n)
+            m.d.comb += [
+                clashes[n].eq(entry.valid & (Value.cast(entry.key) == Value.cast(command.key))
+                              & ~itself),
+                differ[n].eq(Cat(getattr(entry.context, name) != getattr(command.context, name)
+                                 for name in OPTIONS).any()),
+            ]
+            self.invariant(f"reads_{n}", ~(search & (number == n + 1)) | (
+                (inner["read_number"] == n)
+                & (Value.cast(inner["read"].data) == Value.cast(rows[n]))))
+            self.invariant(f"found_{n}", ~(search & (number == n + 2)) | (
+                (inner["collides"] == clashes[n])
+                & (~clashes[n] | (inner["overlaps"] == differ[n]))))
+            self.invariant(f"no_clash_{n}", ~(commit | (search & (number > n + 2)))
+                           | ~clashes[n])
+        self.invariant("found_nothing_yet", ~(search & (number < 2)) | ~inner["collides"])
 
     def _few_bits(self, m, struct):
         """Anything in the outermost bits of each field, zero between."""
@@ -133,8 +189,8 @@ FAULTS = (
           caught=("of_one_whole_table", "status_is_right")),
 )
 
-PROOFS = [Proof(name=f"flow_cam_{flows}", says="wholly old or new, one hit, status and no change",
-                spec=lambda flows=flows: FlowCamSpec(flows), mode="bmc", depth=18, reach=18,
-                solver="yices",
-                faults=FAULTS if flows == 2 else ())
-          for flows in (2, 3)]
+PROOFS = [Proof(name=name, says="wholly old or new, one hit, status and no change",
+                spec=lambda flows=flows, narrow=narrow: FlowCamSpec(flows, narrow=narrow),
+                depth=3, reach=18, solver="yices", faults=FAULTS if name == "flow_cam_2" else ())
+          for name, flows, narrow in (("flow_cam_2", 2, True), ("flow_cam_3", 3, True),
+                                      ("flow_cam_all", 2, False))]
