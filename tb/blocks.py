@@ -13,6 +13,7 @@ from flytrim.admission import Admission
 from flytrim.axis import PacketSink
 from flytrim.classifier import Classifier
 from flytrim.flow_cam import FlowCam
+from flytrim.flow_hash import FlowHash
 from flytrim.icrc import IcrcChecker
 from flytrim.packet import Packet
 from flytrim.parser import Parser
@@ -21,27 +22,18 @@ from flytrim.stream import Queue
 from flytrim.stripper import Stripper
 from flytrim.truncator import Truncator
 
-__all__ = ["QUEUE", "TOP", "blocks_verilog"]
+__all__ = ["HASH", "QUEUE", "TOP", "blocks_verilog", "hash_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
 QUEUE = {"depth": 16, "margin": 3}
+#: Small, so that entries have to move and places, slots and ports run out.
+HASH = {"flows": 64, "slots": 4, "ports": 3, "kicks": 8}
 
 
 class _Blocks(Elaboratable):
-    def __init__(self, config):
-        self._blocks = {
-            "receive": PacketSink(config),
-            "parser": Parser(config),
-            "icrc": IcrcChecker(config),
-            "classifier": Classifier(config),
-            "cam": FlowCam(config.flows),
-            "stripper": Stripper(config),
-            "truncator": Truncator(config),
-            "admission": Admission(config),
-            "queue": Queue(Packet(config.width), **QUEUE),
-            "bank": RegisterBank(registers.load()),
-        }
+    def __init__(self, blocks):
+        self._blocks = blocks
 
     def ports(self):
         """Name to (value, None) of every port that is a signal; directions follow from use."""
@@ -58,13 +50,35 @@ class _Blocks(Elaboratable):
         m = Module()
         for name, block in self._blocks.items():
             m.submodules[name] = block
-        parser, icrc = self._blocks["parser"], self._blocks["icrc"]
-        m.d.comb += [icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload)]
+        if "icrc" in self._blocks:
+            parser, icrc = self._blocks["parser"], self._blocks["icrc"]
+            m.d.comb += [icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload)]
         return m
 
 
 def blocks_verilog(config):
     """Verilog of all blocks for a configuration, top module :data:`TOP`."""
-    blocks = _Blocks(config)
-    return verilog.convert(blocks, name=TOP, ports=blocks.ports(), emit_src=False,
+    return _verilog({
+        "receive": PacketSink(config),
+        "parser": Parser(config),
+        "icrc": IcrcChecker(config),
+        "classifier": Classifier(config),
+        "cam": FlowCam(config.flows),
+        "hash": FlowHash(**HASH),
+        "stripper": Stripper(config),
+        "truncator": Truncator(config),
+        "admission": Admission(config),
+        "queue": Queue(Packet(config.width), **QUEUE),
+        "bank": RegisterBank(registers.load()),
+    })
+
+
+def hash_verilog(flows):
+    """Verilog of a :class:`FlowHash` of full size alone, top module :data:`TOP`."""
+    return _verilog({"hash": FlowHash(flows)})
+
+
+def _verilog(blocks):
+    top = _Blocks(blocks)
+    return verilog.convert(top, name=TOP, ports=top.ports(), emit_src=False,
                            strip_internal_attrs=True)

@@ -28,6 +28,9 @@ class FlowStatus(enum.IntEnum):
     DUPLICATE = 4
     OVERLAP = 5
     UNKNOWN = 6
+    #: These two of :class:`flytrim.flow_hash.FlowHash` alone.
+    FULL = 7
+    PORTS = 8
 
 
 class FlowCommand(data.Struct):
