@@ -189,9 +189,7 @@ def _not_udp(rng, frame, l3, begin, end):
         frame[l3 + 6] = rng.choice(_NO_UDP)
     else:
         frame[l3 + 9] = rng.choice(_NO_UDP)
-        frame[l3 + 10:l3 + 12] = bytes(2)
-        rest = int.from_bytes(frame[l3:l3 + 20], "big") % 0xFFFF
-        frame[l3 + 10:l3 + 12] = (0xFFFF - rest).to_bytes(2, "big")
+        frame = frames.with_checksum(frame, l3)
     return frame
 
 

@@ -12,8 +12,9 @@ import roce
 from roce_packet import RocePacket
 
 __all__ = ["CONTROL", "FLOWS", "PAYLOAD", "RocePacket", "ack", "atomic", "background_frames",
-           "broken_frame", "cnp", "control_frame", "flow_fields", "good_frame", "nak",
-           "random_frame", "read_request", "roce_frame", "roce_packet", "runt", "stranger_frame"]
+           "broken_frame", "cnp", "control_frame", "flip", "flow_fields", "good_frame", "nak",
+           "random_frame", "read_request", "roce_frame", "roce_packet", "runt", "stranger_frame",
+           "with_checksum"]
 
 #: Names of the opcodes that carry nothing to trim, and of those that do.
 CONTROL = ("RC_READ_REQUEST", "RC_ACKNOWLEDGE", "RC_ATOMIC_ACKNOWLEDGE", "RC_COMPARE_SWAP",
@@ -79,6 +80,20 @@ def atomic(opcode="RC_FETCH_ADD", **fields):
 def runt(size, frame=None):
     """The first ``size`` bytes of ``frame``, by default a good packet of the first flow."""
     return (frame or roce_frame("RC_SEND_ONLY", b"\1\2\3\4"))[:size]
+
+
+def flip(frame, bit):
+    """``frame`` with one bit changed, counted from the first on the wire."""
+    changed = bytearray(frame)
+    changed[bit // 8] ^= 0x80 >> bit % 8
+    return bytes(changed)
+
+
+def with_checksum(frame, l3):
+    """``frame`` with the checksum that the 20 bytes of IPv4 header at ``l3`` should have."""
+    header = frame[l3:l3 + 10] + bytes(2) + frame[l3 + 12:l3 + 20]
+    checksum = -int.from_bytes(header, "big") % 0xFFFF
+    return frame[:l3 + 10] + checksum.to_bytes(2, "big") + frame[l3 + 12:]
 
 
 @functools.cache

@@ -46,13 +46,6 @@ async def every_opcode(dut, ip, tags):
     await bench.finish(at_least=512)
 
 
-def flip(data, bit):
-    """``data`` with one bit changed, counted from the first on the wire."""
-    changed = bytearray(data)
-    changed[bit // 8] ^= 0x80 >> bit % 8
-    return bytes(changed)
-
-
 @cocotb.test(**LIMIT)
 @cocotb.parametrize(ip=["ipv4", "ipv6"])
 async def every_bit_of_the_key_counts_and_no_other_of_the_tag(dut, ip):
@@ -69,31 +62,20 @@ async def every_bit_of_the_key_counts_and_no_other_of_the_tag(dut, ip):
     assert bench.send(whole).reason is Reason.NONE
     for bit in range(16):
         expected = Reason.NONE if bit < 4 else Reason.NO_FLOW
-        assert bench.send(flip(whole, 8 * 14 + bit)).reason is expected
+        assert bench.send(frames.flip(whole, 8 * 14 + bit)).reason is expected
     for bit in range(2 * 8 * address_bytes):
-        data = flip(whole, 8 * addresses_at + bit)
+        data = frames.flip(whole, 8 * addresses_at + bit)
         if ip == "ipv4":
-            data = with_checksum(data)
+            data = frames.with_checksum(data, 18)
         assert bench.send(data).reason is Reason.NO_FLOW
     for bit in range(16):
-        assert bench.send(flip(whole, 8 * udp + bit)).reason is Reason.NO_FLOW
+        assert bench.send(frames.flip(whole, 8 * udp + bit)).reason is Reason.NO_FLOW
         known = bit >= 16 - len(ports)
-        assert bench.send(flip(whole, 8 * (udp + 2) + bit)).reason is (
+        assert bench.send(frames.flip(whole, 8 * (udp + 2) + bit)).reason is (
             Reason.NO_FLOW if known else Reason.NOT_ROCE)
     for bit in range(24):
-        assert bench.send(flip(whole, 8 * (udp + 8 + 5) + bit)).reason is Reason.NO_FLOW
+        assert bench.send(frames.flip(whole, 8 * (udp + 8 + 5) + bit)).reason is Reason.NO_FLOW
     await bench.finish(at_least=200)
-
-
-def with_checksum(data):
-    """A tagged IPv4 frame with the checksum that its header should have."""
-    header = bytearray(data[18:38])
-    header[10:12] = b"\0\0"
-    total = sum(int.from_bytes(header[n:n + 2], "big") for n in range(0, 20, 2))
-    total = (total & 0xFFFF) + (total >> 16)
-    total = (total & 0xFFFF) + (total >> 16)
-    header[10:12] = (total ^ 0xFFFF).to_bytes(2, "big")
-    return data[:18] + bytes(header) + data[38:]
 
 
 @cocotb.test(**LIMIT)
