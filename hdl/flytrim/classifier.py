@@ -67,7 +67,7 @@ class Classifier(wiring.Component):
             "keys": Out(stream.Signature(FlowKey, always_ready=True)),
             "lookups": In(stream.Signature(Lookup, always_ready=True)),
             "length": Out(16),
-            "limit": Out(32),
+            "limit": Out(16),
             "limited": Out(1 + copies_for(config.lanes)),
             "o": Out(stream.Signature(Classified(config), always_ready=True)),
             "decision": Out(Decision),
@@ -148,14 +148,15 @@ class Classifier(wiring.Component):
         """
         lookup = self.lookups.payload
         context = lookup.context
-        hit, too_long = Signal(), Signal(attrs=KEEP)
-        cut = self.limited[-1]
+        hit, too_long, cut = Signal(), Signal(), self.limited[-1]
+        exceeds = header.length > context.message_bytes
         m.d.comb += [
             hit.eq(lookup.hit
                    & (~context.check_vlan | (header.tagged & (header.vlan == context.vlan)))
                    & (~context.check_sport | (header.sport == context.sport))),
-            too_long.eq(context.check_length & (header.length > context.message_bytes)),
-            self.limited.eq(Cat(one & too_long & context.cut for one in only)),
+            too_long.eq(exceeds & context.check_length & ~context.cut),
+            self.limited.eq(Cat(one & exceeds & context.check_length & context.cut
+                                for one in only)),
             self.length.eq(header.length),
             self.limit.eq(context.message_bytes),
         ]
@@ -173,7 +174,7 @@ class Classifier(wiring.Component):
             m.d.comb += reason.eq(Reason.NO_FLOW)
         with m.Elif(~header.payload):
             m.d.comb += reason.eq(Reason.OPCODE)
-        with m.Elif(list(only)[-1] & too_long & ~context.cut):
+        with m.Elif(list(only)[-1] & too_long):
             m.d.comb += reason.eq(Reason.MESSAGE_LENGTH)
 
         belongs = ((header.reason == Reason.NONE) & lookup.dport_known & header.has_all

@@ -87,18 +87,23 @@ class FlowCam(wiring.Component):
         key, result = self.i.payload, self.o.payload
         target = Cat(result.hit, result.flow, result.context)
         answers = [Cat(Const(1, 1), Const(n, 16), context) for n, context in enumerate(contexts)]
-        dport_known, compared, hits = Signal(self._flows), Signal(), []
+        compared = Signal()
         m.d.sync += [compared.eq(self.i.valid), self.o.valid.eq(compared)]
+        # The port is compared apart from the rest, so that no bit of the key is compared twice.
+        ports, rests = [], []
         for n, entry in enumerate(keys):
-            m.d.sync += dport_known[n].eq(valids[n] & (entry.dport == key.dport))
-            hits.append(Copies(m, valids[n] & (entry.as_value() == key.as_value()), len(target),
-                               name=f"hit_{n}"))
+            port = valids[n] & (entry.dport == key.dport)
+            rest = Cat(getattr(entry, name) == getattr(key, name)
+                       for name in ("ipv6", "src", "dst", "qpn")).all()
+            ports.append(Copies(m, port, len(target), name=f"port_{n}"))
+            rests.append(Copies(m, rest, len(target), name=f"rest_{n}"))
         with m.If(compared):
-            m.d.sync += result.dport_known.eq(dport_known.any())
+            m.d.sync += result.dport_known.eq(Cat(port[0] for port in ports).any())
         found = Signal(len(target))
-        for (_, part), *copies in zip(hits[0].parts(), *hits, strict=True):
+        for n, (_, part) in enumerate(ports[0].parts()):
             m.d.comb += found[part].eq(select(
-                (hit, answer[part]) for hit, answer in zip(copies, answers, strict=True)))
+                (port[n] & rest[n], answer[part])
+                for port, rest, answer in zip(ports, rests, answers, strict=True)))
         self._write(m, target, found, self.i.valid, "result_load")
 
     def _elaborate_commands(self, m, valids, keys, contexts):

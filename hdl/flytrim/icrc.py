@@ -95,15 +95,12 @@ class IcrcChecker(wiring.Component):
         m.d.comb += [cuts.eq(ends & end_lane.any()),
                      inside.eq(~cuts.replicate(lanes) | thermometer(end_lane, lanes))]
 
-        # First cycle: set the masked bits, add the seed, find the lanes that count.
+        # First cycle: set the masked bits, add the seed, clear the lanes that do not count.
         masked = Signal(self._config.width, reset_less=True)
-        counts = Signal(lanes, reset_less=True)
         for lane, (known, ones, seed) in enumerate(self._at_lanes(m)):
             byte = parsed.beat.packet.data.word_select(lane, 8)
-            m.d.sync += [
-                masked.word_select(lane, 8).eq((byte | ones) ^ seed),
-                counts[lane].eq(known & inside[lane]),
-            ]
+            m.d.sync += masked.word_select(lane, 8).eq(
+                Mux(known & inside[lane], (byte | ones) ^ seed, 0))
         first = self._delay(m, valid=self.i.valid & before, first=parsed.beat.first, ends=ends,
                             end_lane=end_lane)
 
@@ -115,7 +112,7 @@ class IcrcChecker(wiring.Component):
         now, expected = Signal(32), Signal(32)
         added, missing = Signal(32, reset_less=True), Signal(32, reset_less=True)
         m.d.comb += [
-            now.eq(_linear(columns, masked & Cat(count.replicate(8) for count in counts))),
+            now.eq(_linear(columns, masked)),
             expected.eq(Array(Const(advance(RESIDUE, -end % lanes), 32)
                               for end in range(lanes))[first["end_lane"]]),
         ]

@@ -58,6 +58,9 @@ class Copies:
     def __iter__(self):
         return iter(self._copies)
 
+    def __getitem__(self, n):
+        return self._copies[n]
+
     def of(self, bit):
         """The copy that serves this bit."""
         return self._copies[bit // BITS]

@@ -268,14 +268,14 @@ class Parser(wiring.Component):
                         for n, l3 in enumerate(h.L3_OFFSETS)]
                        + [(at6[n], Const((l3 + h.IPV6.size - h.ICRC_BYTES) // 4, 5))
                           for n, l3 in enumerate(h.L3_OFFSETS)])
-        rest = udp_length - Cat(pad_count, words)
+        least = Cat(pad_count, words)
         ip_payload_agrees = Mux(
             at4.any(), take(aligned.ip4, h.IPV4.total_length) == udp_length + h.IPV4.size,
             take(aligned.ip6, h.IPV6.payload_length) == udp_length)
         m.d.sync += [
             out.header_bytes.eq(Cat(Const(2, 2), (stack + words)[:5])),
-            out.length.eq(rest[:16]),
-            out.sound.eq(ip_payload_agrees & (rest >= 0)),
+            out.length.eq(udp_length - least),
+            out.sound.eq(ip_payload_agrees & (udp_length[6:].any() | (udp_length[:6] >= least))),
             out.payload.eq(payload & (bth(h.BTH.tver) == 0)),
             out.only.eq(only),
             out.key.dport.eq(take(aligned.l4, h.UDP.dport)),

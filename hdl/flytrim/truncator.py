@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pad truncator: a payload without what follows it."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -41,7 +41,7 @@ class Truncator(wiring.Component):
             "i": In(stream.Signature(Stripped(config.width), always_ready=True)),
             "i_soon": In(1),
             "length": In(16),
-            "limit": In(32),
+            "limit": In(16),
             "limited": In(1 + copies_for(config.lanes)),
             "damaged": In(1),
             "o": Out(stream.Signature(Packet(config.width), always_ready=True)),
@@ -73,17 +73,16 @@ class Truncator(wiring.Component):
             whole, limit, following = (getattr(end, name)[part] for end in ends)
             return Mux(begun, following, Mux(limited, limit, whole))
 
-        mask = Signal(lanes)
+        beyond = Signal(lanes)
         copies = Copies(m, next_begun, lanes, name="begun", reset=0)
         for n, (copy, part) in enumerate(copies.parts()):
-            m.d.comb += mask[part].eq(thermometer(item.count, lanes)[part]
-                                      & choose("mask", copy, self.limited[n], part))
+            m.d.comb += beyond[part].eq(choose("beyond", copy, self.limited[n], part))
         beat = Signal(Packet(self._config.width), reset_less=True)
         loads = Copies(m, take, len(beat.data), name="load", reset=0)
-        for lane, keep in enumerate(mask):
+        for lane, cleared in enumerate(beyond):
             with m.If(loads.of(8 * lane)):
                 m.d.sync += beat.data.word_select(lane, 8).eq(
-                    Mux(keep, item.data.word_select(lane, 8), 0))
+                    Mux(cleared, 0, item.data.word_select(lane, 8)))
 
         waiting, before, any_taken = Signal(), Signal(LENGTH_BITS), Signal()
         m.d.comb += more.eq(choose("more"))
@@ -92,7 +91,7 @@ class Truncator(wiring.Component):
             m.d.sync += waiting.eq(0)
         with m.If(taken):
             m.d.sync += [
-                waiting.eq(mask[0]),
+                waiting.eq(~beyond[0]),
                 rest.eq(choose("rest")),
                 beat.count.eq(choose("count")),
                 beat.last.eq(~more | item.final),
@@ -111,11 +110,11 @@ class Truncator(wiring.Component):
 class _End:
     """What of an item with ``count`` bytes stays where ``length`` bytes of payload are left.
 
-    Lanes, count, what is left behind the item, and whether that is anything.
+    Lanes that do not, count, what is left behind the item, and whether that is anything.
     """
 
     def __init__(self, length, count, lanes):
-        self.mask = thermometer(length, lanes)
+        self.beyond = ~(thermometer(length, lanes) & thermometer(count, lanes))
         self.count = Mux(length < count, length, count)[:len(count)]
         self.more = length > lanes
         self.rest = Mux(self.more, length - lanes, 0)[:16]

@@ -50,7 +50,7 @@ class PayloadSpec(Spec):
         self.free(i.payload, self.stripper.i_soon, self.truncator.damaged)
         m.d.comb += i.valid.eq(self.past(self.stripper.i_soon))
 
-        frame = data.StructLayout({"ours": 1, "header": 7, "length": 16, "limit": 32, "limited": 1})
+        frame = data.StructLayout({"ours": 1, "header": 7, "length": 16, "limit": 16, "limited": 1})
         chosen, held, of_frame = (Signal(frame, name=name)
                                   for name in ("chosen", "held", "of_frame"))
         inside, before = Signal(), Signal(LENGTH_BITS)

@@ -49,9 +49,9 @@ class Bench:
             items.append({"data": word(8 * lanes), "count": 0, "final": 1, "end": 1})
         for n, item in enumerate(items):
             first = {"truncator__length": length,
-                     "truncator__limit": word(32) if limit is None else limit,
+                     "truncator__limit": word(16) if limit is None else limit,
                      "truncator__limited": 0 if limit is None else self.all_limited}
-            later = {"truncator__length": word(16), "truncator__limit": word(32),
+            later = {"truncator__length": word(16), "truncator__limit": word(16),
                      "truncator__limited": word(1) * self.all_limited}
             self.source.send(item, **(later if n else first))
         self.damages.append(word(1))

@@ -141,8 +141,9 @@ class Netlist:
         while bit is not None:
             nets.append(self._names.get(bit, "?"))
             bit = self._levels[bit][1]
-        outputs = [net for output in ("Q", "O", "DO", "DOUTADOUT", "DOUTBDOUT")
-                   for net in self._cells[cell]["connections"].get(output, ()) if net in self._names]
+        outputs = [net for output in ("Q", "O", "DOUTADOUT", "DOUTBDOUT")
+                   for net in self._cells[cell]["connections"].get(output, ())
+                   if net in self._names]
         end = self._names[outputs[0]] if outputs else cell
         return Trace(levels, tuple(reversed(nets)), f"{end}.{pin}" if pin != "D" else end)
 

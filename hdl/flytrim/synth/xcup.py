@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthesis for UltraScale+ with Yosys. There is no open place and route for it, so no frequency."""
+"""Synthesis for UltraScale+ with Yosys; no open place and route is there to tell a frequency."""
 
 import os
 import subprocess
