@@ -56,6 +56,10 @@ coverage: $(STAMP) ## count the lines, branches and toggles of the Verilog that 
 	mkdir -p build/coverage
 	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/line_coverage.py build/coverage
 
+.PHONY: synth
+synth: $(VENV)/.tools ## map the 512-bit device to UltraScale+: cost, at most 7 levels and 64 loads
+	$(BIN)/flytrim synth nic --max-levels 7 --max-loads 64
+
 .PHONY: formal
 formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every planted fault
 	$(BIN)/python tb/formal/run.py

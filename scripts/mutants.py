@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[1]
 FLOOR = 0.95
 #: Tests by stage: a stage runs where those before it saw nothing.
 STAGES = (
-    ["tb/system/test_nic.py", "tb/system/test_nic_flows.py", "tb/system/test_nic_overflow.py",
-     "tb/system/test_nic_rate.py", "--widths", "64"],
+    [*(f"tb/system/test_nic{about}.py"
+       for about in ("", "_verdicts", "_flows", "_overflow", "_rate")), "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
 )

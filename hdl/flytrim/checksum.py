@@ -28,7 +28,7 @@ def compress(words, target):
 def is_sound(a, b):
     """Whether two words left of a whole header, checksum included, add up to a sound header.
 
-    The sum must be all ones. It is so when the words are complements, or both all ones. Both zero,
-    the other representation of zero, comes only from a header that is zero throughout.
+    The sum must be all ones: the words are complements of each other. The other representations of
+    zero, both words all zeros or both all ones, come only from headers that are so throughout.
     """
-    return (a ^ b).all() | (a & b).all()
+    return (a ^ b).all()

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classifier: one verdict a frame, from its headers and the flow table."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .checksum import compress, is_sound
 from .context import LENGTH_BITS, FlowKey, Lookup, Parsed, Received, RecordFields
+from .logic import BITS, KEEP, Copies, copies_for
 from .verdict import Reason
 
 __all__ = ["Classified", "Classifier", "Decision"]
@@ -66,8 +67,8 @@ class Classifier(wiring.Component):
             "keys": Out(stream.Signature(FlowKey, always_ready=True)),
             "lookups": In(stream.Signature(Lookup, always_ready=True)),
             "length": Out(16),
-            "limit": Out(32),
-            "limited": Out(1),
+            "limit": Out(16),
+            "limited": Out(1 + copies_for(config.lanes)),
             "o": Out(stream.Signature(Classified(config), always_ready=True)),
             "decision": Out(Decision),
         })
@@ -91,8 +92,8 @@ class Classifier(wiring.Component):
         with m.If(self.i.valid):
             m.d.sync += undecided.eq(last | (undecided & ~complete))
 
-        header, table = self._header_tests(m, decide, has_extensions)
-        self._table_tests(m, header, table)
+        header, only, deciding = self._header_tests(m, decide, has_extensions)
+        self._table_tests(m, header, only, deciding)
         self._delay_beats(m, ~undecided | complete, header.frame_bytes)
         return m
 
@@ -100,14 +101,13 @@ class Classifier(wiring.Component):
         """First and second cycle: all up to UDP, while the flow table looks for the key."""
         parsed = self.i.payload
         first = Signal.like(parsed, name="first", reset_less=True)
-        has_all, checksum_sound, deciding = Signal(), Signal(), Signal()
-        m.d.sync += deciding.eq(decide)
-        with m.If(decide):
-            m.d.sync += [
-                first.eq(parsed),
-                has_all.eq(parsed.has_bth & has_extensions),
-                checksum_sound.eq(~parsed.ipv4_at.any() | is_sound(*compress(parsed.checksum, 2))),
-            ]
+        has_all, checksum_sound, deciding = Signal(), Signal(), Signal(attrs=KEEP)
+        m.d.sync += [
+            deciding.eq(decide),
+            first.eq(parsed),
+            has_all.eq(parsed.has_bth & has_extensions),
+            checksum_sound.eq(~parsed.ipv4_at.any() | is_sound(*compress(parsed.checksum, 2))),
+        ]
 
         reason = Signal(Reason)
         with m.If(~first.has_link):
@@ -127,30 +127,36 @@ class Classifier(wiring.Component):
             m.d.comb += reason.eq(Reason.TRUNCATED_HEADER)
 
         second = Signal(data.StructLayout({
-            "reason": 8, "has_all": 1, "sound": 1, "payload": 1, "only": 1, "tagged": 1,
-            "vlan": 12, "sport": 16, "length": 16, "frame_bytes": 17, "record": RecordFields,
+            "reason": 8, "has_all": 1, "sound": 1, "payload": 1, "tagged": 1, "vlan": 12,
+            "sport": 16, "length": 16, "frame_bytes": 17, "record": RecordFields,
         }), reset_less=True)
-        second_deciding = Signal()
-        m.d.sync += second_deciding.eq(deciding)
+        m.d.sync += [second.reason.eq(reason), second.has_all.eq(has_all)]
+        m.d.sync += [getattr(second, name).eq(getattr(first, name)) for name in
+                     ("sound", "payload", "tagged", "vlan", "sport", "record")]
+        # These are looked at until the frame has ended.
         with m.If(deciding):
-            m.d.sync += [second.reason.eq(reason), second.has_all.eq(has_all)]
-            m.d.sync += [getattr(second, name).eq(getattr(first, name)) for name in
-                         ("sound", "payload", "only", "tagged", "vlan", "sport", "length",
-                          "frame_bytes", "record")]
-        return second, second_deciding
+            m.d.sync += [second.length.eq(first.length), second.frame_bytes.eq(first.frame_bytes)]
+        only, held = Signal(), Signal(reset_less=True)
+        m.d.comb += only.eq(Mux(deciding, first.only, held))
+        m.d.sync += held.eq(only)
+        return second, Copies(m, only, BITS * len(self.limited), name="only"), deciding
 
-    def _table_tests(self, m, header, deciding):
-        """Third cycle: the tests from UDP on, by what the flow table knows."""
+    def _table_tests(self, m, header, only, deciding):
+        """Third cycle: the tests from UDP on, by what the flow table knows.
+
+        ``deciding`` is set a cycle earlier.
+        """
         lookup = self.lookups.payload
         context = lookup.context
-        hit, too_long, cut = Signal(), Signal(), self.limited
+        hit, too_long, cut = Signal(), Signal(), self.limited[-1]
+        exceeds = header.length > context.message_bytes
         m.d.comb += [
             hit.eq(lookup.hit
                    & (~context.check_vlan | (header.tagged & (header.vlan == context.vlan)))
                    & (~context.check_sport | (header.sport == context.sport))),
-            too_long.eq(context.check_length & header.only
-                        & (header.length > context.message_bytes)),
-            cut.eq(too_long & context.cut),
+            too_long.eq(exceeds & context.check_length & ~context.cut),
+            self.limited.eq(Cat(one & exceeds & context.check_length & context.cut
+                                for one in only)),
             self.length.eq(header.length),
             self.limit.eq(context.message_bytes),
         ]
@@ -168,20 +174,24 @@ class Classifier(wiring.Component):
             m.d.comb += reason.eq(Reason.NO_FLOW)
         with m.Elif(~header.payload):
             m.d.comb += reason.eq(Reason.OPCODE)
-        with m.Elif(too_long & ~cut):
+        with m.Elif(list(only)[-1] & too_long):
             m.d.comb += reason.eq(Reason.MESSAGE_LENGTH)
 
-        belongs = Cat(reason == known for known in
-                      (Reason.NONE, Reason.OPCODE, Reason.MESSAGE_LENGTH)).any()
-        with m.If(deciding):
-            m.d.sync += [
-                self.decision.reason.eq(reason),
-                self.decision.hit.eq(belongs),
-                self.decision.check_icrc.eq(context.check_icrc),
-                self.decision.flow.eq(Mux(belongs, lookup.flow, 0)),
-                self.decision.cut.eq(Mux(cut, header.length - context.message_bytes, 0)),
-                self.decision.record.eq(header.record),
-            ]
+        belongs = ((header.reason == Reason.NONE) & lookup.dport_known & header.has_all
+                   & header.sound & hit)
+        decision = Signal(Decision)
+        m.d.comb += [
+            decision.reason.eq(reason),
+            decision.hit.eq(belongs),
+            decision.check_icrc.eq(context.check_icrc),
+            decision.flow.eq(Mux(belongs, lookup.flow, 0)),
+            decision.cut.eq(Mux(cut, header.length - context.message_bytes, 0)),
+            decision.record.eq(header.record),
+        ]
+        held, new = Value.cast(self.decision), Value.cast(decision)
+        for load, part in Copies(m, deciding, len(held), name="load", reset=0).parts():
+            with m.If(load):
+                m.d.sync += held[part].eq(new[part])
 
     def _delay_beats(self, m, decided, frame_bytes):
         """Beats beside the three cycles a decision takes."""

@@ -146,28 +146,70 @@ def _counted(items, progress):
         yield item
 
 
+def _device_options(command):
+    """The options that make a NicConfig."""
+    for option in (
+        click.option("--side-width", default=0, show_default=True,
+                     help="Bits of opaque side band."),
+        click.option("--max-frame", default=MAX_FRAME, show_default=True,
+                     help="Longest frame, in bytes."),
+        click.option("--flows", default=64, show_default=True, help="Entries of the flow table."),
+        click.option("--width", default=512, show_default=True, help="Bits a beat."),
+    ):
+        command = option(command)
+    return command
+
+
+def _device(options):
+    try:
+        return NicConfig(**options)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
 @cli.group()
 def generate():
     """Write Verilog for synthesis."""
 
 
 @generate.command()
-@click.option("--width", default=512, show_default=True, help="Bits a beat.")
-@click.option("--flows", default=64, show_default=True, help="Entries of the flow table.")
-@click.option("--max-frame", default=MAX_FRAME, show_default=True, help="Longest frame, in bytes.")
-@click.option("--side-width", default=0, show_default=True, help="Bits of opaque side band.")
+@_device_options
 @click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
               help="Where to write.")
-def nic(width, flows, max_frame, side_width, output):
+def nic(output, **device):
     """The endpoint: module flytrim_nic."""
     from .generate import nic_verilog
 
-    try:
-        config = NicConfig(width=width, flows=flows, max_frame=max_frame, side_width=side_width)
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    config = _device(device)
     _check_folder(output)
     _write(output, nic_verilog(config))
+
+
+@cli.group()
+def synth():
+    """Synthesise with the open tools and report cost, depth and fan-out."""
+
+
+@synth.command("nic")
+@click.option("--target", type=click.Choice(["xcup"]), default="xcup", show_default=True,
+              help="xcup: UltraScale+ by Yosys.")
+@_device_options
+@click.option("--max-levels", type=int, metavar="N", help="Exit status 1 where a path is deeper.")
+@click.option("--max-loads", type=int, metavar="N", help="Exit status 1 where a net drives more.")
+def synth_nic(target, max_levels, max_loads, **device):
+    """The endpoint: module flytrim_nic."""
+    from .generate import nic_verilog
+    from .synth import xcup
+    from .synth.report import print_report
+
+    netlist = xcup.synthesize(nic_verilog(_device(device)), "flytrim_nic")
+    print_report(netlist, Console(highlight=False))
+    deepest, widest = netlist.deepest(1)[0].levels, netlist.widest(1)[0].loads
+    for found, limit, what in ((deepest, max_levels, "levels of logic"),
+                               (widest, max_loads, "loads of a net")):
+        if limit is not None and found > limit:
+            click.echo(f"flytrim: {found} {what}, {limit} allowed", err=True)
+            sys.exit(1)
 
 
 def _say(sentence):

@@ -17,6 +17,8 @@ __all__ = ["FlowContext", "FlowKey", "Lookup", "MetaRecord", "Parsed", "Received
 ICRC_MASKED_END = max(L3_OFFSETS) + IPV6.size + UDP.size + BTH.reserved.bit // 8 + 1
 #: Bits of a frame's length in bytes.
 LENGTH_BITS = 14
+#: Bits of a count of bytes that goes just beyond the longest chain of headers.
+SEEN_BITS = MAX_HEADER_BYTES.bit_length()
 
 
 class Received(data.StructLayout):
@@ -137,7 +139,7 @@ class Parsed(data.StructLayout):
     def __init__(self, config):
         super().__init__({
             "beat": Received(config),
-            "seen": 7,
+            "seen": SEEN_BITS,
             "bytes": LENGTH_BITS,
             "header_reason": 8,
             "checksum": data.ArrayLayout(16, 4),

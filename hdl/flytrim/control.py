@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control: the register bank, and what its registers do."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -50,33 +50,28 @@ class Control(wiring.Component):
             bank.max_frame__bytes.eq(self._config.max_frame),
         ]
 
-        command = Signal(FlowCommand, reset_less=True)
-        pending = Signal()
-        with m.If(self.flows.ready):
-            m.d.sync += pending.eq(0)
-        with m.If(bank.flow_command__written & self.flows.ready & ~pending):
-            key, context = command.key, command.context
-            m.d.sync += [
-                pending.eq(1),
-                command.operation.eq(bank.flow_command__op),
-                command.flow.eq(bank.flow_command__flow),
-                key.ipv6.eq(bank.flow__options__ipv6),
-                key.src.eq(Cat(getattr(bank, f"flow__src_{n}__bits") for n in range(4))),
-                key.dst.eq(Cat(getattr(bank, f"flow__dst_{n}__bits") for n in range(4))),
-                key.dport.eq(bank.flow__ports__dport),
-                key.qpn.eq(bank.flow__qp__qpn),
-                context.check_sport.eq(bank.flow__options__check_sport),
-                context.sport.eq(bank.flow__ports__sport),
-                context.check_vlan.eq(bank.flow__options__check_vlan),
-                context.vlan.eq(bank.flow__options__vlan),
-                context.check_icrc.eq(bank.flow__options__check_icrc),
-                context.check_length.eq(bank.flow__options__check_length),
-                context.cut.eq(bank.flow__options__cut),
-                context.message_bytes.eq(bank.flow__message__bytes),
-            ]
+        # Taken in the very next cycle, before the bus can bring another write.
+        command, pending = self.flows.payload, self.flows.valid
+        key, context = command.key, command.context
+        m.d.sync += pending.eq(bank.flow_command__written & self.flows.ready & ~pending)
         m.d.comb += [
-            self.flows.valid.eq(pending),
-            self.flows.payload.eq(command),
+            command.operation.eq(bank.flow_command__op),
+            command.flow.eq(bank.flow_command__flow),
+            key.ipv6.eq(bank.flow__options__ipv6),
+            key.src.eq(Cat(getattr(bank, f"flow__src_{n}__bits") for n in range(4))),
+            key.dst.eq(Cat(getattr(bank, f"flow__dst_{n}__bits") for n in range(4))),
+            key.dport.eq(bank.flow__ports__dport),
+            key.qpn.eq(bank.flow__qp__qpn),
+            context.check_sport.eq(bank.flow__options__check_sport),
+            context.sport.eq(bank.flow__ports__sport),
+            context.check_vlan.eq(bank.flow__options__check_vlan),
+            context.vlan.eq(bank.flow__options__vlan),
+            context.check_icrc.eq(bank.flow__options__check_icrc),
+            context.check_length.eq(bank.flow__options__check_length),
+            context.cut.eq(bank.flow__options__cut),
+            context.message_bytes.eq(bank.flow__message__bytes),
+        ]
+        m.d.comb += [
             bank.flow_status__code.eq(self.flow_status),
             bank.flow_status__busy.eq(pending | ~self.flows.ready | bank.flow_command__written),
         ]

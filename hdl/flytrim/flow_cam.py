@@ -3,11 +3,12 @@
 
 import enum
 
-from amaranth import Array, Cat, Module, Mux, Signal, unsigned
+from amaranth import Array, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .context import FlowContext, FlowKey, Lookup
+from .logic import Copies, select
 
 __all__ = ["FlowCam", "FlowCommand", "FlowOperation", "FlowStatus"]
 
@@ -86,38 +87,44 @@ class FlowCam(wiring.Component):
         return m
 
     def _elaborate_lookup(self, m, valids, keys, contexts):
-        key = self.i.payload
-        hits, dport_known, compared = Signal(self._flows), Signal(self._flows), Signal()
-        m.d.sync += compared.eq(self.i.valid)
+        key, result = self.i.payload, self.o.payload
+        target = Cat(result.hit, result.flow, result.context)
+        answers = [Cat(Const(1, 1), Const(n, 16), context) for n, context in enumerate(contexts)]
+        compared = Signal()
+        m.d.sync += [compared.eq(self.i.valid), self.o.valid.eq(compared)]
+        # The port is compared apart from the rest, so that no bit of the key is compared twice.
+        ports, rests = [], []
         for n, entry in enumerate(keys):
-            m.d.sync += [
-                hits[n].eq(valids[n] & (entry.as_value() == key.as_value())),
-                dport_known[n].eq(valids[n] & (entry.dport == key.dport)),
-            ]
-
-        result = self.o.payload
-        context = 0
-        for n, entry in enumerate(contexts):
-            context = context | (entry.as_value() & hits[n].replicate(len(entry.as_value())))
-        m.d.sync += self.o.valid.eq(compared)
+            port = valids[n] & (entry.dport == key.dport)
+            rest = Cat(getattr(entry, name) == getattr(key, name)
+                       for name in ("ipv6", "src", "dst", "qpn")).all()
+            ports.append(Copies(m, port, len(target), name=f"port_{n}"))
+            rests.append(Copies(m, rest, len(target), name=f"rest_{n}"))
         with m.If(compared):
-            m.d.sync += [
-                result.dport_known.eq(dport_known.any()),
-                result.hit.eq(hits.any()),
-                result.flow.eq(Cat(
-                    Cat(hits[n] for n in range(self._flows) if n >> bit & 1).any()
-                    for bit in range(max(1, (self._flows - 1).bit_length())))),
-                result.context.as_value().eq(context),
-            ]
+            m.d.sync += result.dport_known.eq(Cat(port[0] for port in ports).any())
+        found = Signal(len(target))
+        for n, (_, part) in enumerate(ports[0].parts()):
+            m.d.comb += found[part].eq(select(
+                (port[n] & rest[n], answer[part])
+                for port, rest, answer in zip(ports, rests, answers, strict=True)))
+        self._write(m, target, found, self.i.valid, "result_load")
 
     def _elaborate_commands(self, m, valids, keys, contexts):
         # What a key could collide with, entry by entry, to be read through one after the other.
         layout = data.StructLayout({"key": FlowKey, "context": FlowContext})
-        m.submodules.copy = copy = memory.Memory(shape=layout, depth=self._flows, init=[])
+        m.submodules.copy = copy = memory.Memory(
+            shape=layout, depth=self._flows, init=[], attrs={"ram_style": "block"})
         read, write = copy.read_port(), copy.write_port()
 
-        command = self.commands.payload
+        # Follows the port until a command has come from there.
         held = Signal(FlowCommand, reset_less=True)
+        ready = Signal(init=1)
+        will_be_ready = Signal()
+        m.d.comb += self.commands.ready.eq(ready)
+        m.d.sync += ready.eq(will_be_ready)
+        self._write(m, held.as_value(), self.commands.payload.as_value(), will_be_ready,
+                    "held_load", reset=1)
+
         entry, occupied = Signal(range(self._flows)), Signal()
         number, read_number = Signal(range(self._flows + 2)), Signal(range(self._flows))
         reading = Signal()
@@ -145,12 +152,13 @@ class FlowCam(wiring.Component):
         written = Signal()
         with m.FSM():
             with m.State("Ready"):
-                m.d.comb += self.commands.ready.eq(1)
+                m.d.sync += [number.eq(0), reading.eq(0)]
+                m.d.comb += will_be_ready.eq(~self.commands.valid)
                 with m.If(self.commands.valid):
-                    m.d.sync += [held.eq(command), number.eq(0), reading.eq(0)]
                     m.d.sync += self.status.eq(FlowStatus.DONE)
                     m.next = "Check"
             with m.State("Check"):
+                m.d.comb += will_be_ready.eq(1)
                 m.next = "Ready"
                 with m.If(held.operation == 0):
                     m.d.sync += self.status.eq(FlowStatus.UNKNOWN)
@@ -163,25 +171,38 @@ class FlowCam(wiring.Component):
                 with m.Elif(held.operation == FlowOperation.DELETE):
                     m.d.sync += valids.bit_select(entry, 1).eq(0)
                 with m.Else():
+                    m.d.comb += will_be_ready.eq(0)
                     m.next = "Search"
             with m.State("Search"):
                 m.d.sync += [number.eq(number + 1), read_number.eq(number), reading.eq(1)]
                 with m.If(collides):
                     m.d.sync += self.status.eq(Mux(overlaps, FlowStatus.OVERLAP,
                                                    FlowStatus.DUPLICATE))
+                    m.d.comb += will_be_ready.eq(1)
                     m.next = "Ready"
                 with m.Elif(number == self._flows + 1):
                     m.next = "Commit"
             with m.State("Commit"):
                 m.d.comb += [written.eq(1), write.en.eq(1)]
+                m.next = "Settle"
+            with m.State("Settle"):
+                m.d.comb += will_be_ready.eq(1)
                 m.next = "Ready"
 
-        context_written = Signal()
-        m.d.sync += context_written.eq(written)
-        with m.If(written):
-            m.d.sync += valids.bit_select(entry, 1).eq(1)
+        # The entry changes a cycle later, from a register of its own that reaches all entries.
+        fresh, changing = Signal(FlowCommand, reset_less=True), Signal(self._flows)
+        m.d.sync += fresh.eq(held)
         for n, (key, context) in enumerate(zip(keys, contexts, strict=True)):
-            with m.If(written & (entry == n)):
-                m.d.sync += key.eq(held.key)
-            with m.If(context_written & (entry == n)):
-                m.d.sync += context.eq(held.context)
+            changes = written & (fresh.flow[:len(entry)] == n)
+            m.d.sync += changing[n].eq(changes)
+            with m.If(changing[n]):
+                m.d.sync += valids[n].eq(1)
+            self._write(m, key.as_value(), fresh.key.as_value(), changes, f"key_{n}_load")
+            self._write(m, context.as_value(), fresh.context.as_value(), changing[n],
+                        f"context_{n}_load")
+
+    def _write(self, m, target, value, soon, name, reset=0):
+        """``target`` takes ``value`` a cycle behind ``soon``, and after reset where it is set."""
+        for load, part in Copies(m, soon, len(target), name=name, reset=reset).parts():
+            with m.If(load):
+                m.d.sync += target[part].eq(value[part])

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .context import Parsed
+from .logic import KEEP
 from .packet import thermometer
 
 __all__ = ["IcrcChecker"]
@@ -88,43 +89,44 @@ class IcrcChecker(wiring.Component):
         with m.If(self.i.valid):
             m.d.sync += running.eq(before & ~ends)
 
+        # The lanes from the end on, in the beat that holds it.
         end_lane = parsed.frame_bytes[:(lanes - 1).bit_length()]
-        inside = Signal(lanes)
-        m.d.comb += inside.eq(Mux(ends & end_lane.any(), thermometer(end_lane, lanes),
-                                  Const(-1, lanes)))
+        cuts, inside = Signal(attrs=KEEP), Signal(lanes)
+        m.d.comb += [cuts.eq(ends & end_lane.any()),
+                     inside.eq(~cuts.replicate(lanes) | thermometer(end_lane, lanes))]
 
-        # First cycle: set the masked bits, add the seed, find the lanes that count.
+        # First cycle: set the masked bits, add the seed, clear the lanes that do not count.
         masked = Signal(self._config.width, reset_less=True)
-        counts = Signal(lanes, reset_less=True)
         for lane, (known, ones, seed) in enumerate(self._at_lanes(m)):
             byte = parsed.beat.packet.data.word_select(lane, 8)
-            m.d.sync += [
-                masked.word_select(lane, 8).eq((byte | ones) ^ seed),
-                counts[lane].eq(known & inside[lane]),
-            ]
+            m.d.sync += masked.word_select(lane, 8).eq(
+                Mux(known & inside[lane], (byte | ones) ^ seed, 0))
         first = self._delay(m, valid=self.i.valid & before, first=parsed.beat.first, ends=ends,
                             end_lane=end_lane)
 
-        # Second cycle: what the beat adds to a register of zero.
+        # Second cycle: what the beat adds to a register of zero, and how that differs from what
+        # the register must hold in the end.
         columns = []
         for lane in range(lanes):
             columns += [advance(1 << bit, lanes - lane) for bit in range(8)]
-        added = Signal(32, reset_less=True)
-        m.d.sync += added.eq(_linear(
-            columns, masked & Cat(counts[lane].replicate(8) for lane in range(lanes))))
-        expected = Signal(32, reset_less=True)
-        m.d.sync += expected.eq(Array(
-            Const(advance(RESIDUE, -end % lanes), 32) for end in range(lanes))[first["end_lane"]])
+        now, expected = Signal(32), Signal(32)
+        added, missing = Signal(32, reset_less=True), Signal(32, reset_less=True)
+        m.d.comb += [
+            now.eq(_linear(columns, masked)),
+            expected.eq(Array(Const(advance(RESIDUE, -end % lanes), 32)
+                              for end in range(lanes))[first["end_lane"]]),
+        ]
+        m.d.sync += [added.eq(now), missing.eq(now ^ expected)]
         second = self._delay(m, **{name: first[name] for name in ("valid", "first", "ends")})
 
-        # Third cycle: the register, and the comparison.
-        state, following, same = Signal(32), Signal(32), Signal(4)
+        # Third cycle: the register moves on; it ends well if it alone makes up what is missing.
+        state, moved, same = Signal(32), Signal(32), Signal(4)
         shifted = _linear([advance(1 << bit, lanes) for bit in range(32)], state)
-        m.d.comb += following.eq(Mux(second["first"], 0, shifted) ^ added)
+        m.d.comb += moved.eq(Mux(second["first"], 0, shifted))
         with m.If(second["valid"]):
-            m.d.sync += state.eq(following)
+            m.d.sync += state.eq(moved ^ added)
             with m.If(second["ends"]):
-                m.d.sync += same.eq(Cat(following.word_select(n, 8) == expected.word_select(n, 8)
+                m.d.sync += same.eq(Cat(moved.word_select(n, 8) == missing.word_select(n, 8)
                                         for n in range(4)))
         m.d.comb += self.good.eq(same.all())
         return m

@@ -92,6 +92,7 @@ class TrimNic(wiring.Component):
             stripper.i.valid.eq(parser.o.valid), stripper.i.payload.eq(parser.o.payload),
             icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload),
         ]
+        m.d.comb += [stripper.i_soon.eq(parser.o_soon), truncator.i_soon.eq(stripper.o_soon)]
         connect(m, classifier.keys, flow_cam.i)
         connect(m, flow_cam.o, classifier.lookups)
         connect(m, stripper.o, truncator.i)

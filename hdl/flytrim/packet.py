@@ -72,6 +72,17 @@ def take(raw, field, *, base=0):
 
 
 def thermometer(count, lanes):
-    """``lanes`` bits, the lowest ``count`` of them set."""
-    largest = (1 << len(count)) - 1
-    return Cat(count > lane if lane < largest else Const(0, 1) for lane in range(lanes))
+    """``lanes`` bits, the lowest ``count`` of them set; ``lanes`` is a power of two.
+
+    Written out, since synthesis would make a chain of carries for each comparison.
+    """
+    bits = (lanes - 1).bit_length()
+    return Cat(count[bits:].any() | _exceeds(count[:bits], lane) for lane in range(lanes))
+
+
+def _exceeds(value, constant):
+    """``value > constant`` from the most significant bit on."""
+    if not len(value):
+        return Const(0, 1)
+    top, rest = value[-1], _exceeds(value[:-1], constant & (1 << len(value) - 1) - 1)
+    return top & rest if constant >> len(value) - 1 & 1 else top | rest

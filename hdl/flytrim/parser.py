@@ -2,12 +2,13 @@
 """Parser: what the headers of each frame say."""
 
 from amaranth import Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .checksum import compress
-from .context import Parsed, Received
+from .context import LENGTH_BITS, SEEN_BITS, Parsed, Received
+from .logic import KEEP, Copies, select
 from .packet import reverse_bytes, take
 from .verdict import Reason
 
@@ -15,6 +16,8 @@ __all__ = ["Parser"]
 
 #: Bytes of extension headers that a packet with payload can have.
 PAYLOAD_EXTENSION_BYTES = max(op.extension_bytes for op in h.OPCODES.values() if op.payload)
+#: Bits of a record that come from extension headers: an immediate and a RETH.
+RECORD_BITS = 8 * (h.IMMDT.size + h.RETH.size)
 
 
 def one_of(value, constants):
@@ -22,12 +25,29 @@ def one_of(value, constants):
     return Cat(value == constant for constant in constants).any()
 
 
-def select(choices):
-    """AND-OR of (condition, value) pairs; zero where no condition holds."""
-    result = 0
-    for condition, value in choices:
-        result = result | (condition.replicate(len(value)) & value)
-    return result
+class _Located(data.StructLayout):
+    """A beat, and where in its frame it and the IP header are; ``at`` is one-hot, or zero.
+
+    ``ipv4_at`` and ``ipv6_at`` are as in :class:`Parsed`; ``tags`` is one-hot like them.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "beat": Received(config), "number": range(config.max_beats + 1),
+            "at": len(range(0, 1 << SEEN_BITS, config.lanes)),
+            "tags": 3, "ipv4_at": 3, "ipv6_at": 3,
+        })
+
+
+class _Aligned(data.StructLayout):
+    """A beat, and the headers of its frame, each from bit 0 on; zero where there is none."""
+
+    def __init__(self, config):
+        super().__init__({
+            "located": _Located(config), "seen": SEEN_BITS, "bytes": LENGTH_BITS,
+            "ip4": 8 * h.IPV4.size, "ip6": 8 * h.IPV6.size, "tci": 8 * h.VLAN.size,
+            "l4": 8 * (h.UDP.size + h.BTH.size + PAYLOAD_EXTENSION_BYTES),
+        })
 
 
 class Parser(wiring.Component):
@@ -42,6 +62,7 @@ class Parser(wiring.Component):
     -------
     i : lane of :class:`Received`
     o : lane of :class:`Parsed`, a beat for a beat
+    o_soon : ``o.valid`` of the next cycle
     """
 
     latency = 3
@@ -51,42 +72,44 @@ class Parser(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(Received(config), always_ready=True)),
             "o": Out(stream.Signature(Parsed(config), always_ready=True)),
+            "o_soon": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        collected = self._collect(m)
-        aligned = self._align(m, *collected)
-        self._decode(m, *aligned)
+        self._decode(m, *self._align(m, *self._collect(m)))
         return m
 
     def _collect(self, m):
         """First cycle: bytes into the window; tags and EtherType seen as they pass."""
         lanes = self._config.lanes
-        beat, valid = self.i.payload, self.i.valid
-        data = beat.packet.data
+        beat, valid, last = self.i.payload, self.i.valid, self.i.payload.packet.last
+        word = beat.packet.data
 
-        following = Signal(range(self._config.max_beats + 1))
-        index = Mux(beat.first, 0, following)
-        m.d.sync += following.eq(Mux(valid, index + 1, following))
-
-        def here(offset):
-            return index == offset // lanes
-
-        def lane(offset, count=1):
-            return data[8 * (offset % lanes):8 * (offset % lanes + count)]
+        # The number of the present beat, and one-hot, while it is among the first.
+        number = Signal(range(self._config.max_beats + 1))
+        with m.If(valid):
+            m.d.sync += number.eq(Mux(last, 0, number + 1))
+        starts = range(0, 1 << SEEN_BITS, lanes)
+        at, following = Signal(len(starts), init=1), Signal(len(starts))
+        m.d.comb += following.eq(Mux(
+            valid, Cat(last, at[:-1] & ~last.replicate(len(starts) - 1)), at))
+        m.d.sync += at.eq(following)
 
         window = Signal(8 * h.MAX_HEADER_BYTES, reset_less=True)
-        for start in range(0, h.MAX_HEADER_BYTES, lanes):
-            count = min(lanes, h.MAX_HEADER_BYTES - start)
-            with m.If(valid & here(start)):
-                m.d.sync += window[8 * start:8 * (start + count)].eq(lane(start, count))
+        for n, start in enumerate(starts):
+            room = window[8 * start:8 * (start + lanes)]
+            copies = Copies(m, following[n], len(room), name=f"at_{start}", reset=int(n == 0))
+            for here, part in copies.parts():
+                with m.If(valid & here):
+                    m.d.sync += room[part].eq(word[part])
 
         def fact(name, offset, constants):
             """Whether the two bytes at ``offset`` are one of the constants, from now on."""
             kept, now = Signal(name=f"{name}_kept"), Signal(name=name)
-            ethertype = reverse_bytes(lane(offset, 2))
-            m.d.comb += now.eq(Mux(here(offset), one_of(ethertype, constants), kept))
+            lane = offset % lanes
+            ethertype = reverse_bytes(word[8 * lane:8 * (lane + 2)])
+            m.d.comb += now.eq(Mux(at[offset // lanes], one_of(ethertype, constants), kept))
             with m.If(valid):
                 m.d.sync += kept.eq(now)
             return now
@@ -95,71 +118,70 @@ class Parser(wiring.Component):
         tag = [fact(f"tag_{n}", place, h.TPIDS) for n, place in enumerate(places[:2])]
         ipv4 = [fact(f"ipv4_{n}", place, [h.TYPE_IPV4]) for n, place in enumerate(places)]
         ipv6 = [fact(f"ipv6_{n}", place, [h.TYPE_IPV6]) for n, place in enumerate(places)]
-        tags = [~tag[0], tag[0] & ~tag[1], tag[0] & tag[1]]
 
-        tagged, at4, at6 = Signal(3), Signal(3), Signal(3)
-        with m.If(valid):
-            for n in range(3):
-                m.d.sync += [
-                    tagged[n].eq(tags[n]),
-                    at4[n].eq(tags[n] & ipv4[n]),
-                    at6[n].eq(tags[n] & ipv6[n]),
-                ]
-
-        out = Signal(Received(self._config), reset_less=True)
-        out_valid, number = Signal(), Signal.like(following)
-        at_beat = Signal(len(self.o.payload.at_beat))
-        last_place = len(at_beat) - 1
-        m.d.sync += [
-            out_valid.eq(valid),
-            out.eq(beat),
-            number.eq(index),
-            at_beat.eq(Cat(*(index == n for n in range(last_place)), index >= last_place)),
+        now = Signal(_Located(self._config))
+        out_valid, out = Signal(), Signal.like(now, reset_less=True)
+        m.d.comb += [
+            now.beat.eq(beat), now.number.eq(number), now.at.eq(at),
+            now.tags.eq(Cat(~tag[0], tag[0] & ~tag[1], tag[0] & tag[1])),
+            now.ipv4_at.eq(now.tags & Cat(ipv4)), now.ipv6_at.eq(now.tags & Cat(ipv6)),
         ]
-        return out_valid, out, number, at_beat, window, tagged, at4, at6
+        m.d.sync += [out_valid.eq(valid), out.eq(now)]
+        return out_valid, out, now, window
 
-    def _align(self, m, valid, beat, number, at_beat, window, tagged, at4, at6):
-        """Second cycle: each header to where it can be read, whatever stands before it."""
-        def at(offset, size):
-            """``size`` bytes of the window; zero beyond its end."""
-            return window[8 * offset:8 * (offset + size)]
+    def _align(self, m, valid, located, soon, window):
+        """Second cycle: each header to where it can be read, whatever stands before it.
 
-        ip4 = Signal(8 * h.IPV4.size, reset_less=True)
-        ip6 = Signal(8 * h.IPV6.size, reset_less=True)
-        l4_size = h.UDP.size + h.BTH.size + PAYLOAD_EXTENSION_BYTES
-        l4 = Signal(8 * l4_size, reset_less=True)
-        tci = Signal(8 * h.VLAN.size, reset_less=True)
-        m.d.sync += [
-            ip4.eq(select((at4[n], at(l3, h.IPV4.size)) for n, l3 in enumerate(h.L3_OFFSETS))),
-            ip6.eq(select((at6[n], at(l3, h.IPV6.size)) for n, l3 in enumerate(h.L3_OFFSETS))),
-            l4.eq(select([(at4[n], at(l3 + h.IPV4.size, l4_size))
-                          for n, l3 in enumerate(h.L3_OFFSETS)]
-                         + [(at6[n], at(l3 + h.IPV6.size, l4_size))
-                            for n, l3 in enumerate(h.L3_OFFSETS)])),
-            tci.eq(at(h.ETHERNET.size, h.VLAN.size)),
+        ``soon`` is what ``located`` will be in the next cycle.
+        """
+        now = Signal(_Aligned(self._config))
+
+        def aligned(name, *places):
+            """From the place on in the window whose condition holds; zero beyond its end."""
+            header = getattr(now, name)
+            conditions = Cat(condition for condition, _ in places)
+            for chosen, part in Copies(m, conditions, len(header), name=f"{name}_at").parts():
+                m.d.comb += header[part].eq(select(
+                    (here, window[8 * offset:8 * offset + len(header)][part])
+                    for here, (_, offset) in zip(chosen, places, strict=True)))
+
+        v4 = [(soon.ipv4_at[n], offset) for n, offset in enumerate(h.L3_OFFSETS)]
+        v6 = [(soon.ipv6_at[n], offset) for n, offset in enumerate(h.L3_OFFSETS)]
+        aligned("ip4", *v4)
+        aligned("ip6", *v6)
+        aligned("l4", *((here, offset + h.IPV4.size) for here, offset in v4),
+                *((here, offset + h.IPV6.size) for here, offset in v6))
+
+        # The sum has a bit more than its place, which then holds its largest value.
+        lanes, count = self._config.lanes, located.beat.packet.count
+        seen = Signal(SEEN_BITS + 1)
+        m.d.comb += [
+            seen.eq(select((here, Const(n * lanes, SEEN_BITS))
+                           for n, here in enumerate(located.at)) + count),
+            now.seen.eq(Mux(located.at.any() & ~seen[-1], seen, (1 << SEEN_BITS) - 1)),
+            now.bytes.eq(located.number * lanes + count),
+            now.located.eq(located),
+            now.tci.eq(window[8 * h.ETHERNET.size:8 * (h.ETHERNET.size + h.VLAN.size)]),
         ]
+        out_valid, out = Signal(), Signal.like(now, reset_less=True)
+        m.d.sync += [out_valid.eq(valid), out.eq(now)]
+        opcodes = Copies(m, now.l4[8 * h.UDP.size:][:h.BTH.opcode.width], RECORD_BITS,
+                         name="opcode")
+        return out_valid, out, opcodes
 
-        def delay(signal):
-            later = Signal.like(signal, reset_less=True)
-            m.d.sync += later.eq(signal)
-            return later
-
-        out_valid, total = Signal(), Signal(len(self.o.payload.bytes))
-        m.d.sync += [
-            out_valid.eq(valid),
-            total.eq(number * self._config.lanes + beat.packet.count),
-        ]
-        beat, at_beat, tagged, at4, at6 = map(delay, (beat, at_beat, tagged, at4, at6))
-        return out_valid, beat, total, at_beat, tagged, at4, at6, ip4, ip6, l4, tci
-
-    def _decode(self, m, valid, beat, total, at_beat, tagged, at4, at6, ip4, ip6, l4, tci):
+    def _decode(self, m, valid, aligned, opcodes):
         """Third cycle: fields, lengths, and the reasons that need no table."""
         out = Signal.like(self.o.payload, reset_less=True)
-        m.d.comb += self.o.payload.eq(out)
-        seen = Mux(total[7:].any(), 127, total[:7])
-        m.d.sync += [self.o.valid.eq(valid), out.beat.eq(beat), out.seen.eq(seen),
-                     out.bytes.eq(total), out.at_beat.eq(at_beat),
-                     out.ipv4_at.eq(at4), out.ipv6_at.eq(at6)]
+        located, seen = aligned.located, aligned.seen
+        at4, at6 = located.ipv4_at, located.ipv6_at
+        early = len(out.at_beat) - 1
+        out_valid = Signal(attrs=KEEP)
+        m.d.comb += [self.o.valid.eq(out_valid), self.o.payload.eq(out), self.o_soon.eq(valid)]
+        m.d.sync += [
+            out_valid.eq(valid), out.beat.eq(located.beat), out.seen.eq(seen),
+            out.bytes.eq(aligned.bytes), out.ipv4_at.eq(at4), out.ipv6_at.eq(at6),
+            out.at_beat.eq(Cat(located.at[:early], ~located.at[:early].any())),
+        ]
 
         def reached(size4, size6):
             """Whether the frame has come to the end of the header at the given place."""
@@ -168,19 +190,20 @@ class Parser(wiring.Component):
 
         l4_end = h.UDP.size + h.BTH.size
         m.d.sync += [
-            out.has_link.eq(Cat(tagged[n] & (seen >= l3)
+            out.has_link.eq(Cat(located.tags[n] & (seen >= l3)
                                 for n, l3 in enumerate(h.L3_OFFSETS)).any()),
             out.has_ip.eq(reached(h.IPV4.size, h.IPV6.size)),
             out.has_udp.eq(reached(h.IPV4.size + h.UDP.size, h.IPV6.size + h.UDP.size)),
             out.has_bth.eq(reached(h.IPV4.size + l4_end, h.IPV6.size + l4_end)),
         ]
 
-        self._decode_ip(m, out, at4, at6, ip4, ip6)
-        self._decode_transport(m, out, at4, at6, ip4, ip6, l4)
+        self._decode_ip(m, out, at4, at6, aligned.ip4, aligned.ip6)
+        self._decode_transport(m, out, at4, at6, aligned)
+        self._decode_extensions(m, out, aligned.l4, opcodes)
         m.d.sync += [
-            out.tagged.eq(~tagged[0]),
-            out.vlan.eq(take(tci, h.VLAN.vid)),
-            out.sport.eq(take(l4, h.UDP.sport)),
+            out.tagged.eq(~located.tags[0]),
+            out.vlan.eq(take(aligned.tci, h.VLAN.vid)),
+            out.sport.eq(take(aligned.l4, h.UDP.sport)),
         ]
 
     def _decode_ip(self, m, out, at4, at6, ip4, ip6):
@@ -222,63 +245,71 @@ class Parser(wiring.Component):
                    for n, l3 in enumerate(h.L3_OFFSETS)])),
         ]
 
-    def _decode_transport(self, m, out, at4, at6, ip4, ip6, l4):
+    def _decode_transport(self, m, out, at4, at6, aligned):
         def bth(field):
-            return take(l4, field, base=h.UDP.size)
+            return take(aligned.l4, field, base=h.UDP.size)
 
         opcode, pad_count = bth(h.BTH.opcode), bth(h.BTH.pad_count)
-        udp_length = take(l4, h.UDP.length)
-
-        # What each opcode has behind the BTH: how many bytes, and which header where.
-        extension_bytes = Signal(range(29))
+        udp_length = take(aligned.l4, h.UDP.length)
+        fixed = h.UDP.size + h.BTH.size + h.ICRC_BYTES
+        words = Signal(range(16), init=fixed // 4)
         payload, only = Signal(), Signal()
-        places = {(header, offset): Signal(name=f"{header.name}_at_{offset}")
-                  for header, offset in _extension_places()}
         with m.Switch(opcode):
             for op in h.OPCODES.values():
                 with m.Case(op.code):
                     m.d.comb += [
-                        extension_bytes.eq(op.extension_bytes),
+                        words.eq((fixed + op.extension_bytes) // 4),
                         payload.eq(op.payload),
                         only.eq(op.place is h.Place.ONLY),
                     ]
-                    for place in _places_of(op):
-                        m.d.comb += places[place].eq(1)
 
-        def extension(field):
-            header = next(header for header, _ in places if field in header.fields.values())
-            base = h.UDP.size + h.BTH.size
-            return select((here, take(l4, field, base=base + offset))
-                          for (other, offset), here in places.items() if other is header)
-
-        stack = Signal(range(h.MAX_HEADER_BYTES + 1))
-        m.d.comb += stack.eq(select(
-            [(at4[n], Const(l3 + h.IPV4.size, 7)) for n, l3 in enumerate(h.L3_OFFSETS)]
-            + [(at6[n], Const(l3 + h.IPV6.size, 7)) for n, l3 in enumerate(h.L3_OFFSETS)]))
-
-        fixed = h.UDP.size + h.BTH.size + h.ICRC_BYTES
-        rest = udp_length - (extension_bytes + pad_count + fixed)
-        ip_payload_agrees = Mux(at4.any(),
-                                take(ip4, h.IPV4.total_length) == udp_length + h.IPV4.size,
-                                take(ip6, h.IPV6.payload_length) == udp_length)
+        # All is a multiple of four, but for the two bytes that Ethernet has more, and the pad.
+        stack = select([(at4[n], Const((l3 + h.IPV4.size - h.ICRC_BYTES) // 4, 5))
+                        for n, l3 in enumerate(h.L3_OFFSETS)]
+                       + [(at6[n], Const((l3 + h.IPV6.size - h.ICRC_BYTES) // 4, 5))
+                          for n, l3 in enumerate(h.L3_OFFSETS)])
+        least = Cat(pad_count, words)
+        ip_payload_agrees = Mux(
+            at4.any(), take(aligned.ip4, h.IPV4.total_length) == udp_length + h.IPV4.size,
+            take(aligned.ip6, h.IPV6.payload_length) == udp_length)
         m.d.sync += [
-            out.header_bytes.eq(stack + h.UDP.size + h.BTH.size + extension_bytes),
-            out.length.eq(rest[:16]),
-            out.sound.eq(ip_payload_agrees & (rest >= 0)),
+            out.header_bytes.eq(Cat(Const(2, 2), (stack + words)[:5])),
+            out.length.eq(udp_length - least),
+            out.sound.eq(ip_payload_agrees & (udp_length[6:].any() | (udp_length[:6] >= least))),
             out.payload.eq(payload & (bth(h.BTH.tver) == 0)),
             out.only.eq(only),
-            out.key.dport.eq(take(l4, h.UDP.dport)),
+            out.key.dport.eq(take(aligned.l4, h.UDP.dport)),
             out.key.qpn.eq(bth(h.BTH.dest_qp)),
             out.record.opcode.eq(opcode),
             out.record.psn.eq(bth(h.BTH.psn)),
             out.record.pad_count.eq(pad_count),
             out.record.solicited.eq(bth(h.BTH.solicited)),
             out.record.ack_request.eq(bth(h.BTH.ack_request)),
-            out.record.immediate.eq(extension(h.IMMDT.immediate) | extension(h.IETH.rkey)),
-            out.record.address.eq(extension(h.RETH.address)),
-            out.record.rkey.eq(extension(h.RETH.rkey)),
-            out.record.dma_length.eq(extension(h.RETH.dma_length)),
         ]
+
+    def _decode_extensions(self, m, out, l4, opcodes):
+        """What the record takes from extension headers, by where the opcode says they are."""
+        record = out.record
+        target = Cat(record.immediate, record.address, record.rkey, record.dma_length)
+        assert len(target) == RECORD_BITS
+        for number, (opcode, part) in enumerate(opcodes.parts()):
+            places = {(header, offset): Signal(name=f"{header.name}_at_{offset}_{number}")
+                      for header, offset in _extension_places()}
+            with m.Switch(opcode):
+                for op in h.OPCODES.values():
+                    with m.Case(op.code):
+                        m.d.comb += [places[place].eq(1) for place in _places_of(op)]
+
+            def extension(field, places=places):
+                return select(
+                    (here, take(l4, field, base=h.UDP.size + h.BTH.size + offset))
+                    for (header, offset), here in places.items()
+                    if field in header.fields.values())
+
+            m.d.sync += target[part].eq(Cat(
+                extension(h.IMMDT.immediate) | extension(h.IETH.rkey),
+                extension(h.RETH.address), extension(h.RETH.rkey),
+                extension(h.RETH.dma_length))[part])
 
 
 def _places_of(op):

@@ -6,6 +6,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .context import Parsed
+from .logic import Copies
 
 __all__ = ["Stripped", "Stripper"]
 
@@ -23,7 +24,6 @@ class Stripped(data.StructLayout):
     -------
     data : payload and tail; bytes at and beyond ``count`` are undefined
     count : valid bytes, from lane 0; less than a beat only where ``final``
-    first : the first item of the frame that has data
     final : no data of this frame follows
     end : the frame's last beat has come
     """
@@ -32,7 +32,6 @@ class Stripped(data.StructLayout):
         super().__init__({
             "data": width,
             "count": range(width // 8 + 1),
-            "first": 1,
             "final": 1,
             "end": 1,
         })
@@ -53,14 +52,18 @@ class Stripper(wiring.Component):
     Members
     -------
     i : lane of :class:`Parsed`
+    i_soon : ``i.valid`` of the next cycle
     o : lane of :class:`Stripped`
+    o_soon : in the next cycle ``o`` has an item with data
     """
 
     def __init__(self, config):
         self._config = config
         super().__init__({
             "i": In(stream.Signature(Parsed(config), always_ready=True)),
+            "i_soon": In(1),
             "o": Out(stream.Signature(Stripped(config.width), always_ready=True)),
+            "o_soon": Out(1),
         })
 
     def elaborate(self, platform):
@@ -69,59 +72,62 @@ class Stripper(wiring.Component):
         new, packet = self.i.payload, self.i.payload.beat.packet
 
         # The earlier of the two beats, with what was known when it came.
-        held_valid, held_last, started = Signal(), Signal(), Signal()
+        held_valid, held_last, held_more, started = Signal(), Signal(), Signal(), Signal()
         held_data = Signal(self._config.width, reset_less=True)
         held_count = Signal.like(packet.count, reset_less=True)
-        shift = Signal(range(lanes), reset_less=True)
-        fresh = Signal()
+        shift, next_shift = Signal(range(lanes), reset_less=True), Signal(range(lanes))
         formed = Signal()
 
+        m.d.comb += next_shift.eq(Mux(self.i.valid, new.header_bytes, shift))
+        m.d.sync += shift.eq(next_shift)
+        loads = Copies(m, self.i_soon, len(held_data), name="load", reset=0)
+        for load, part in loads.parts():
+            with m.If(load):
+                m.d.sync += held_data[part].eq(packet.data[part])
         with m.If(held_last):
             m.d.sync += [held_valid.eq(0), held_last.eq(0)]
         with m.If(self.i.valid):
             m.d.sync += [
                 held_valid.eq(1),
                 held_last.eq(packet.last),
-                held_data.eq(packet.data),
                 held_count.eq(packet.count),
-                shift.eq(new.header_bytes[:len(shift)]),
+                held_more.eq(packet.count > next_shift),
                 started.eq(new.seen > new.header_bytes),
-                fresh.eq(new.beat.first | fresh & ~formed),
             ]
 
         # Bytes of the pair behind the shift: those of the held beat, then those of the new one.
-        available = Signal(range(2 * lanes + 1))
-        left_in_held = held_count - shift
+        count = Signal(range(lanes + 1))
+        more = packet.count > shift
         m.d.comb += [
-            formed.eq(held_valid & started & (self.i.valid | held_last)),
-            available.eq(Mux(held_last, Mux(left_in_held > 0, left_in_held, 0),
-                             lanes - shift + packet.count)),
+            formed.eq(held_valid & started & Mux(held_last, held_more, self.i.valid)),
+            self.o_soon.eq(formed),
+            count.eq(Mux(held_last, held_count - shift,
+                         Mux(more, lanes, lanes - shift + packet.count))),
         ]
-        ends_here = held_last | (packet.last & (packet.count <= shift))
 
         fine_steps = min(4, lanes // STEP)
         fine_bits = (fine_steps - 1).bit_length()
-        steps = shift[STEP.bit_length() - 1:]
         coarse_unit = STEP * fine_steps
         coarse_size = lanes + OFFSET + STEP * (fine_steps - 1)
 
         pair = Cat(held_data, packet.data)
         coarse = Signal(8 * coarse_size, reset_less=True)
-        fine = Signal(fine_bits, reset_less=True)
+        steps = next_shift[STEP.bit_length() - 1:]
+        for index, part in Copies(m, steps[fine_bits:], len(coarse), name="coarse_step").parts():
+            m.d.sync += coarse[part].eq(_select_bytes(pair, index, coarse_unit, coarse_size)[part])
+
         out = Signal.like(self.o.payload, reset_less=True)
         m.d.sync += [
             self.o.valid.eq(formed | held_last),
-            coarse.eq(_select_bytes(pair, steps[fine_bits:], coarse_unit, coarse_size)),
-            fine.eq(steps[:fine_bits]),
-            out.count.eq(Mux(formed, Mux(available > lanes, lanes, available), 0)),
-            out.first.eq(fresh),
-            out.final.eq(ends_here),
+            out.count.eq(Mux(formed, count, 0)),
+            out.final.eq(held_last | (packet.last & ~more)),
             out.end.eq(held_last),
         ]
-        m.d.comb += [
-            self.o.payload.eq(out),
-            self.o.payload.data.eq(_select_bytes(coarse >> 8 * OFFSET, fine, STEP, lanes)),
-        ]
+        m.d.comb += self.o.payload.eq(out)
+        steps = shift[STEP.bit_length() - 1:]
+        for index, part in Copies(m, steps[:fine_bits], len(out.data), name="fine_step").parts():
+            m.d.comb += self.o.payload.data[part].eq(
+                _select_bytes(coarse >> 8 * OFFSET, index, STEP, lanes)[part])
         return m
 
 

@@ -30,19 +30,24 @@ class LaneSource:
 
     An item is a value for the shape: a dict of fields, or an int of its bits. ``cycles`` lists when
     each was taken. Other ports of the block can be driven in the cycle of an item; they keep their
-    value until another item sets it.
+    value until another item sets it. Items of which ``announced`` is true are told by
+    ``<prefix>_soon`` a cycle ahead.
     """
 
-    def __init__(self, edges, prefix, shape, rng, *, pacing=FULL_RATE):
+    def __init__(self, edges, prefix, shape, rng, *, pacing=FULL_RATE, announced=None):
         self._edges, self._shape, self._rng = edges, shape, rng
         self._valid, self._payload = (getattr(edges.dut, f"{prefix}__{name}")
                                       for name in ("valid", "payload"))
         self._ready = getattr(edges.dut, f"{prefix}__ready", None)
+        self._announced, self._coming = announced, (None, {})
+        self._soon = getattr(edges.dut, f"{prefix}_soon") if announced else None
         self._width = Shape.cast(shape).width
         self._pace = ticks(pacing.source, rng)
         self._queue, self._offered, self._idle = deque(), None, Event()
         self.cycles = []
         self._valid.value = 0
+        if self._soon is not None:
+            self._soon.value = 0
         edges.every(self._step)
 
     def send(self, item, **beside):
@@ -66,14 +71,18 @@ class LaneSource:
             if self._ready is not None and not self._ready.value:
                 return
             self.cycles.append(now())
-        self._offered, beside = (self._queue.popleft() if self._queue and next(self._pace)
-                                 else (None, {}))
+        coming = self._queue.popleft() if self._queue and next(self._pace) else (None, {})
+        if self._announced:
+            coming, self._coming = self._coming, coming
+            item = self._coming[0]
+            self._soon.value = item is not None and self._announced(item)
+        self._offered, beside = coming
         for name, value in beside.items():
             getattr(self._edges.dut, name).value = value
         if self._offered is None:
             self._valid.value = 0
             self._payload.value = self._rng.getrandbits(self._width)
-            if not self._queue:
+            if not self._queue and self._coming[0] is None:
                 self._idle.set()
         else:
             self._valid.value = 1

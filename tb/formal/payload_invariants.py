@@ -54,7 +54,9 @@ def state(spec, m, now, following, seen):
     spec.invariant("started_is", ~mine | (strip["started"] == (end > spec.held.header)))
     spec.invariant("shift_is", ~(mine & strip["started"])
                    | (strip["shift"] == spec.held.header[:shift_bits]))
-    spec.invariant("fresh_is", ~mine | (strip["fresh"] == (start <= spec.held.header)))
+    spec.invariant("held_more_is", ~held_valid | (
+        strip["held_more"] == (previous.count > strip["shift"])))
+    spec.invariant("loads_are", Cat(load == spec.stripper.i.valid for load in strip["loads"]).all())
     spec.invariant("decided_is", (now.inside & now.undecided)
                    | (spec.decided.as_value() == spec.held.as_value())
                    | ~spec.held.ours)
@@ -88,8 +90,17 @@ def state(spec, m, now, following, seen):
     m.d.comb += left.eq(Mux(taken < stays, taken, stays))
     spec.invariant("same_frame", ~window | over | same)
     spec.invariant("waits_inside", ~waiting | window)
-    spec.invariant("taken_is", ~ours | (trunc["sent"] == left))
-    spec.invariant("taken_between", window | (trunc["sent"] == 0))
+    begun, any_taken = trunc["elaborate.begun"], trunc["any_taken"]
+    counted = trunc["before"] + beat.count
+    spec.invariant("begun_is", ~ours | over | (begun == (formed > 0)))
+    spec.invariant("begun_between", (window & ~over) | ~begun)
+    spec.invariant("begun_copies", Cat(copy == begun for copy in trunc["copies"]).all())
+    spec.invariant("any_taken_is", ~(ours & over) | (any_taken == (there > 0)))
+    spec.invariant("counted_is", ~(ours & Mux(over, any_taken, begun)) | (
+        (counted == left) & (beat.count <= lanes) & ((beat.count > 0) | (stays == 0))))
+    spec.invariant("before_is_whole", trunc["before"][:shift_bits] == 0)
+    spec.invariant("rest_is", ~ours | over | ~begun | (
+        trunc["rest"] == Mux(stays > formed, stays - formed, 0)))
     spec.invariant("sent_is", ~ours | (spec.sent + Mux(waiting, beat.count, 0) == left))
     spec.invariant("waiting_count", ~(ours & waiting) | (
         (beat.count > 0) & (beat.count <= lanes) & (beat.last | (beat.count == lanes))))
@@ -98,9 +109,12 @@ def state(spec, m, now, following, seen):
     spec.invariant("waiting_last", ~(ours & waiting) | (beat.last == finished))
     spec.invariant("last_waits", ~(ours & finished & (left > 0)) | waiting)
     spec.invariant("sent_below", ~ours | (spec.sent < stays) | ~waiting)
-    for name, length in (("whole", seen.frame.length), ("limit", seen.frame.limit)):
-        spec.invariant(f"{name}_following_is", ~ours | (taken == 0) | over | (
-            trunc[f"{name}_following"] == Mux(length > formed, length - formed, 0)))
+    spec.invariant("wanted_is", ~ours | over | (
+        trunc["wanted"] == ((formed == 0) | (formed < stays))))
+    spec.invariant("wanted_between", (window & ~over) | trunc["wanted"])
+    spec.invariant("taken_is_wanted", trunc["taken"] == (
+        spec.truncator.i.valid & (spec.truncator.i.payload.count > 0) & trunc["wanted"]))
+    spec.invariant("takes_are", Cat(load == trunc["taken"] for load in trunc["loads"]).all())
     here = spec.place - spec.sent
     carries = ours & waiting & (spec.place >= spec.sent) & (here < beat.count)
     spec.invariant("waiting_byte", ~carries | (

@@ -47,7 +47,7 @@ class ClassifierSpec(Spec):
         self.check("stable_while_it_passes", ~under_way | (decision == self.past(decision)))
         self.check("headers_alone", classifier.decision.reason < Reason.OVERSIZE)
         cut = (classifier.length - classifier.limit)[:16]
-        self.check("lengths_come_a_cycle_early", ~(answered & self.past(classifier.limited))
+        self.check("lengths_come_a_cycle_early", ~(answered & self.past(classifier.limited[0]))
                    | (classifier.decision.cut == self.past(cut)))
 
         self.invariant("undecided_is_unasked", inner["undecided"] == ~asked)
@@ -71,8 +71,7 @@ FAULTS = (
           new="self._delay_beats(m, undecided & complete,",
           caught=("decided_never_falls", "decided_when_asked")),
     Fault(name="decision follows the headers", file=FILE,
-          old="with m.If(deciding):\n            m.d.sync += [\n                self.decision",
-          new="with m.If(1):\n            m.d.sync += [\n                self.decision",
+          old="with m.If(load):", new="with m.If(1):",
           caught=("decision_holds", "stable_while_it_passes")),
 )
 

@@ -32,7 +32,8 @@ class PayloadSpec(Spec):
         m.submodules.stripper = self.strip = Opened(stripper)
         m.submodules.truncator = self.trunc = Opened(truncator)
         m.d.comb += [truncator.i.valid.eq(stripper.o.valid),
-                     truncator.i.payload.eq(stripper.o.payload)]
+                     truncator.i.payload.eq(stripper.o.payload),
+                     truncator.i_soon.eq(stripper.o_soon)]
         self.stripper, self.truncator = stripper, truncator
         now = self._drive(m)
         self.late = self.past(now)
@@ -46,10 +47,10 @@ class PayloadSpec(Spec):
         config, lanes, i = self.config, self.config.lanes, self.stripper.i
         parsed = i.payload
         packet = parsed.beat.packet
-        self.free(i.valid, i.payload)
-        self.free(self.truncator.damaged)
+        self.free(i.payload, self.stripper.i_soon, self.truncator.damaged)
+        m.d.comb += i.valid.eq(self.past(self.stripper.i_soon))
 
-        frame = data.StructLayout({"ours": 1, "header": 7, "length": 16, "limit": 32, "limited": 1})
+        frame = data.StructLayout({"ours": 1, "header": 7, "length": 16, "limit": 16, "limited": 1})
         chosen, held, of_frame = (Signal(frame, name=name)
                                   for name in ("chosen", "held", "of_frame"))
         inside, before = Signal(), Signal(LENGTH_BITS)
@@ -80,7 +81,8 @@ class PayloadSpec(Spec):
         with m.If(i.valid & undecided & complete):
             m.d.sync += decided.eq(of_frame)
         m.d.comb += [self.truncator.length.eq(known.length), self.truncator.limit.eq(known.limit),
-                     self.truncator.limited.eq(known.limited)]
+                     self.truncator.limited.eq(known.limited.replicate(
+                         len(self.truncator.limited)))]
 
         now = Signal(data.StructLayout({
             "valid": 1, "inside": 1, "before": LENGTH_BITS, "packet": Packet(config.width),
@@ -161,18 +163,18 @@ class PayloadSpec(Spec):
 
 FAULTS = (
     Fault(name="shift kept from the frame before", file="stripper.py",
-          old="shift.eq(new.header_bytes[:len(shift)])",
-          new="shift.eq(Mux(new.beat.first, new.header_bytes[:len(shift)], shift))",
+          old="next_shift.eq(Mux(self.i.valid, new.header_bytes, shift))",
+          new="next_shift.eq(Mux(self.i.valid & new.beat.first, new.header_bytes, shift))",
           caught=("byte_is_right", "all_sent")),
     Fault(name="last beat does not wait", file="truncator.py",
           old="waiting & (~beat.last | self.ended)", new="waiting",
           caught=("last_at_the_end",)),
     Fault(name="one byte too many", file="truncator.py",
-          old="Mux(left < item.count, left, item.count)",
-          new="Mux(left < item.count, left + 1, item.count)",
-          caught=("never_past_length",)),
+          old="Mux(length < count, length, count)",
+          new="Mux(length < count, length + 1, count)",
+          caught=("never_past_length", "sent_is_told")),
     Fault(name="tail of a frame forgotten", file="stripper.py",
-          old="(self.i.valid | held_last)", new="self.i.valid",
+          old="Mux(held_last, held_more, self.i.valid)", new="self.i.valid",
           caught=("all_sent", "one_last")),
 )
 

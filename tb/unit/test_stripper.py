@@ -34,16 +34,17 @@ def sizes_for(header, lanes):
 
 
 def items_of(data, lanes):
-    """(bytes, first, final, end) of each item but that the last one may come in two."""
+    """(bytes, final) of each item with data."""
     parts = [data[start:start + lanes] for start in range(0, len(data), lanes)]
-    return [(part, n == 0, n == len(parts) - 1) for n, part in enumerate(parts)]
+    return [(part, n == len(parts) - 1) for n, part in enumerate(parts)]
 
 
 class Bench:
     def __init__(self, dut, pacing):
         self.config, self.rng = config_of_run(), random.Random(cocotb.RANDOM_SEED)
         self.edges, self.shape = Edges(dut), Parsed(self.config)
-        self.source = LaneSource(self.edges, "stripper__i", self.shape, self.rng, pacing=pacing)
+        self.source = LaneSource(self.edges, "stripper__i", self.shape, self.rng, pacing=pacing,
+                                 announced=lambda item: True)
         self.monitor = LaneMonitor(self.edges, "stripper__o", Stripped(self.config.width),
                                    callback=self._collect)
         self.sent, self.frames, self.items = [], [], []
@@ -78,8 +79,8 @@ class Bench:
             about = f"frame {number}, {len(frame)} bytes behind {header} of headers"
             last_in = [next(taken) for _ in range(-(-len(frame) // lanes))][-1]
             assert cycle - last_in == 2, f"{about}: end after {cycle - last_in} cycles"
-            received = [(item.data.to_bytes(lanes, "little")[:item.count], bool(item.first),
-                         bool(item.final)) for item in items if item.count]
+            received = [(item.data.to_bytes(lanes, "little")[:item.count], bool(item.final))
+                        for item in items if item.count]
             assert received == items_of(frame[header:], lanes), about
             assert [bool(item.end) for item in items] == [False] * (len(items) - 1) + [True], about
 

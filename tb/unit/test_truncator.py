@@ -25,18 +25,20 @@ class Bench:
         self.dut, self.config = dut, config_of_run()
         self.rng, self.edges = random.Random(cocotb.RANDOM_SEED), Edges(dut)
         self.shape = Stripped(self.config.width)
-        self.source = LaneSource(self.edges, "truncator__i", self.shape, self.rng, pacing=pacing)
+        self.source = LaneSource(self.edges, "truncator__i", self.shape, self.rng, pacing=pacing,
+                                 announced=lambda item: item["count"] > 0)
         self.monitor = LaneMonitor(self.edges, "truncator__o", Packet(self.config.width),
                                    callback=lambda transaction: self.beats.append(transaction[1]))
         self.edges.every(self._watch)
         self.beats, self.sent, self.damages, self.received = [], [], [], []
+        self.all_limited = (1 << len(dut.truncator__limited)) - 1
         self._next_damage = 0
 
     def send(self, data, length, limit, late_end):
         """What the stripper leaves of a frame; ``limit`` is None for a payload that is not cut."""
         lanes, word = self.config.lanes, self.rng.getrandbits
         items = [{"data": int.from_bytes(data[start:start + lanes], "little"),
-                  "count": len(data[start:start + lanes]), "first": start == 0,
+                  "count": len(data[start:start + lanes]),
                   "final": start + lanes >= len(data)} for start in range(0, len(data), lanes)]
         for item in items:
             if free := lanes - item["count"]:
@@ -44,13 +46,13 @@ class Bench:
         if items and not late_end:
             items[-1]["end"] = 1
         else:
-            items.append({"data": word(8 * lanes), "count": 0, "first": not items, "final": 1,
-                          "end": 1})
+            items.append({"data": word(8 * lanes), "count": 0, "final": 1, "end": 1})
         for n, item in enumerate(items):
             first = {"truncator__length": length,
-                     "truncator__limit": word(32) if limit is None else limit,
-                     "truncator__limited": limit is not None}
-            later = {"truncator__length": word(16), "truncator__limit": word(32)}
+                     "truncator__limit": word(16) if limit is None else limit,
+                     "truncator__limited": 0 if limit is None else self.all_limited}
+            later = {"truncator__length": word(16), "truncator__limit": word(16),
+                     "truncator__limited": word(1) * self.all_limited}
             self.source.send(item, **(later if n else first))
         self.damages.append(word(1))
         self.sent.append((data, length, limit, self.damages[-1]))

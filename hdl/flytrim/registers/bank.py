@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hardware register bank, made from the register description."""
 
-from amaranth import Cat, Const, Module, Signal, unsigned
+from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from systemrdl.node import RegNode
 
 from ..axis import AxiLite, Response
+from ..logic import select
 
 __all__ = ["RegisterBank"]
 
@@ -87,11 +88,12 @@ class RegisterBank(wiring.Component):
         address = Signal(self._address_width - 2)
         data, strobe = Signal(32), Signal(4)
         has_address, has_data, write = Signal(), Signal(), Signal()
+        applies, response = Signal(), Signal(2)
 
         m.d.comb += [
             bus.awready.eq(~has_address),
             bus.wready.eq(~has_data),
-            write.eq(has_address & has_data & (~bus.bvalid | bus.bready)),
+            write.eq(has_address & has_data & ~applies & (~bus.bvalid | bus.bready)),
         ]
         with m.If(bus.awvalid & bus.awready):
             m.d.sync += [address.eq(bus.awaddr[2:]), has_address.eq(1)]
@@ -99,47 +101,52 @@ class RegisterBank(wiring.Component):
             m.d.sync += [data.eq(bus.wdata), strobe.eq(bus.wstrb), has_data.eq(1)]
         with m.If(bus.bready):
             m.d.sync += bus.bvalid.eq(0)
+        m.d.sync += [applies.eq(write), response.eq(Response.SLVERR)]
         with m.If(write):
-            m.d.sync += [
-                has_address.eq(0), has_data.eq(0),
-                bus.bvalid.eq(1), bus.bresp.eq(Response.SLVERR),
-            ]
+            m.d.sync += [has_address.eq(0), has_data.eq(0)]
+        with m.If(applies):
+            m.d.sync += [bus.bvalid.eq(1), bus.bresp.eq(response)]
 
-        mask = Cat(bit.replicate(8) for bit in strobe)
+        # Each byte of a register has an enable of its own, set a cycle ahead.
         for register in self._registers:
-            if register.told:
-                m.d.sync += getattr(self, register.strobe).eq(0)
             if not register.writable:
                 continue
-            with m.If(write & (address == register.address >> 2)):
-                m.d.sync += bus.bresp.eq(Response.OKAY)
-                if register.told:
-                    m.d.sync += getattr(self, register.strobe).eq((strobe & register.told).any())
-                for field in register.fields:
-                    if field.is_sw_writable:
-                        bits = slice(field.low, field.high + 1)
-                        port = getattr(self, register.port(field))
-                        m.d.sync += port.eq((data[bits] & mask[bits]) | (port & ~mask[bits]))
+            chosen = write & (address == register.address >> 2)
+            with m.If(chosen):
+                m.d.sync += response.eq(Response.OKAY)
+            loads = Signal(4, name=f"{register.name}_loads")
+            m.d.sync += loads.eq(strobe & chosen.replicate(4))
+            if register.told:
+                m.d.sync += getattr(self, register.strobe).eq((loads & register.told).any())
+            for field in register.fields:
+                if field.is_sw_writable:
+                    port = getattr(self, register.port(field))
+                    for byte in range(field.low // 8, field.high // 8 + 1):
+                        low, end = max(field.low, 8 * byte), min(field.high + 1, 8 * byte + 8)
+                        with m.If(loads[byte]):
+                            m.d.sync += port[low - field.low:end - field.low].eq(data[low:end])
 
     def _elaborate_read(self, m):
         bus = self.bus
         address = Signal(self._address_width - 2)
-        pending = Signal()
+        readable = [register for register in self._registers if register.readable]
+        has_address, chosen, answers = Signal(), Signal(len(readable)), Signal()
 
-        m.d.comb += bus.arready.eq(~pending)
+        m.d.comb += bus.arready.eq(~has_address)
         with m.If(bus.arvalid & bus.arready):
-            m.d.sync += [address.eq(bus.araddr[2:]), pending.eq(1)]
+            m.d.sync += [address.eq(bus.araddr[2:]), has_address.eq(1)]
         with m.If(bus.rready):
             m.d.sync += bus.rvalid.eq(0)
-        with m.If(pending & (~bus.rvalid | bus.rready)):
-            m.d.sync += [pending.eq(0), bus.rvalid.eq(1)]
-            m.d.sync += [bus.rdata.eq(0), bus.rresp.eq(Response.SLVERR)]
-            with m.Switch(address):
-                for register in self._registers:
-                    if register.readable:
-                        with m.Case(register.address >> 2):
-                            m.d.sync += [bus.rdata.eq(self._value(register)),
-                                         bus.rresp.eq(Response.OKAY)]
+        with m.If(has_address & ~answers & (~bus.rvalid | bus.rready)):
+            m.d.sync += answers.eq(1)
+        m.d.sync += chosen.eq(Cat(address == register.address >> 2 for register in readable))
+        with m.If(answers):
+            m.d.sync += [
+                has_address.eq(0), answers.eq(0), bus.rvalid.eq(1),
+                bus.rdata.eq(select((chosen[n], self._value(register))
+                                    for n, register in enumerate(readable))),
+                bus.rresp.eq(Mux(chosen.any(), Response.OKAY, Response.SLVERR)),
+            ]
 
     def _value(self, register):
         value = 0

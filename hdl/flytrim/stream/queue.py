@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queue in block RAM between a pipeline that cannot wait and a port that may."""
 
-from amaranth import Module, Mux, Signal
+from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from ..logic import KEEP, Copies
 
 __all__ = ["Queue"]
 
@@ -64,9 +66,9 @@ class Queue(wiring.Component):
                                      for name in ("written", "visible", "fetched"))
 
         # Two places behind the memory: its output latch, then the output register.
-        latched = Signal()
-        out_valid = Signal()
-        out = Signal(self._shape, reset_less=True)
+        latched, will_latch = Signal(), Signal()
+        out_valid, will_be_valid = Signal(), Signal()
+        out = Signal(self._shape, reset_less=True, attrs=KEEP)
         advance, fetch, direct = Signal(), Signal(), Signal()
         m.d.comb += [
             self.o.valid.eq(out_valid),
@@ -94,11 +96,16 @@ class Queue(wiring.Component):
 
         with m.If(fetch):
             m.d.sync += fetched.eq(fetched + 1)
-        with m.If(~latched | advance):
-            m.d.sync += latched.eq(fetch)
-        with m.If(advance):
-            m.d.sync += out_valid.eq(latched | direct)
-            m.d.sync += out.eq(Mux(latched, read.data, self.i.payload))
+        m.d.comb += [
+            will_latch.eq(Mux(~latched | advance, fetch, latched)),
+            will_be_valid.eq(Mux(advance, latched | direct, out_valid)),
+        ]
+        m.d.sync += [latched.eq(will_latch), out_valid.eq(will_be_valid)]
+        into, older, newer = map(Value.cast, (out, read.data, self.i.payload))
+        copies = Copies(m, Cat(will_be_valid, will_latch), len(into), name="state", reset=0)
+        for (holds, from_memory), part in copies.parts():
+            with m.If(~holds | self.o.ready):
+                m.d.sync += into[part].eq(Mux(from_memory, older[part], newer[part]))
 
         level = (written - fetched)[:bits]
         m.d.sync += self.room.eq(level <= self._depth - self._margin)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logic that is to come out just so: flat selection, and registers in several copies."""
+
+from amaranth import Signal, Value
+
+__all__ = ["KEEP", "Copies", "copies_for", "select"]
+
+#: Attribute of signals that synthesis must leave alone: not merge with an equal one, not fold into
+#: what they drive. Vivado honours it on registers and wires; ``flytrim synth`` sets it on the cells
+#: of registers before Yosys looks for equal ones.
+KEEP = {"keep": "true"}
+#: Bits that a copy selects or enables; it has a few loads beside them, 64 at most in all.
+BITS = 48
+
+
+def select(choices):
+    """AND-OR of (condition, value) pairs; zero where no condition holds."""
+    result = 0
+    for condition, value in choices:
+        result = result | (condition.replicate(len(value)) & value)
+    return result
+
+
+def copies_for(bits):
+    """How many copies serve so many bits."""
+    return -(-bits // BITS)
+
+
+class Copies:
+    """A register of a few bits, held once for every 48 of the bits that it selects or enables.
+
+    All copies hold the same at all times. Each has the attribute ``keep``, without which synthesis
+    would merge them again.
+
+    Parameters
+    ----------
+    m : Module
+    value : ValueLike
+        What the register takes at each clock edge.
+    bits : int
+        How many bits it serves.
+    name : str
+        Of the register.
+    reset : int
+        Value after reset; None for a register that needs none.
+    """
+
+    def __init__(self, m, value, bits, *, name, reset=None):
+        value, count = Value.cast(value), copies_for(bits)
+        self._bits = bits
+        self._copies = [
+            Signal(len(value), name=f"{name}_{n}", attrs=KEEP,
+                   init=reset or 0, reset_less=reset is None)
+            for n in range(count)] if len(value) else [value] * count
+        if len(value):
+            m.d.sync += [copy.eq(value) for copy in self._copies]
+
+    def __iter__(self):
+        return iter(self._copies)
+
+    def __getitem__(self, n):
+        return self._copies[n]
+
+    def of(self, bit):
+        """The copy that serves this bit."""
+        return self._copies[bit // BITS]
+
+    def parts(self):
+        """(copy, slice of the bits that it serves), for all of them."""
+        for n, copy in enumerate(self._copies):
+            yield copy, slice(BITS * n, min(BITS * (n + 1), self._bits))
