@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= auto
 # The seed of everything random is 1, of `make soak` a fresh one, unless SEED=n is given.
 FRESH  := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
-test coverage: SEED ?= 1
+test coverage bench: SEED ?= 1
 soak: SEED ?= $(FRESH)
 
 .DEFAULT_GOAL := help
@@ -55,6 +55,10 @@ lint: $(VENV)/.tools ## check the Python sources, and the Verilog of every top a
 coverage: $(STAMP) ## count the lines, branches and toggles of the Verilog that the coverage plan reaches
 	mkdir -p build/coverage
 	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/line_coverage.py build/coverage
+
+.PHONY: bench
+bench: $(STAMP) ## measure line rate and latency at every width, and the speed of a replay
+	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/bench.py
 
 .PHONY: synth
 synth: $(VENV)/.tools ## map the 512-bit device to UltraScale+: cost, at most 7 levels and 64 loads

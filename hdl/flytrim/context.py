@@ -115,7 +115,8 @@ class Parsed(data.StructLayout):
     A field is right from the beat on that holds its last byte. ``seen`` counts the frame's bytes up
     to and including this beat, and sticks at its largest value. Whoever compares ``seen`` with
     ``header_bytes`` need not care whether the latter is right yet: it is computed from bytes that
-    all stand before the shortest header's end, so once ``seen`` has reached it, it is.
+    all stand before the shortest header's end, so once ``seen`` has reached it, it is. The one
+    exception is a frame that ends inside its VLAN tags, of which ``has_link`` is not set.
 
     Members
     -------

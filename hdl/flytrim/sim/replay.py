@@ -13,7 +13,8 @@ from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
-__all__ = ["Event", "Kind", "Output", "Replay", "ReplayError", "SinkMode", "Summary"]
+__all__ = ["Event", "Kind", "Output", "Replay", "ReplayError", "SinkMode", "Summary", "commands",
+           "idle_command", "sink_command"]
 
 _BUFFER_BYTES = 1 << 20
 #: Bytes of frames that go into the pipe together.
@@ -91,6 +92,36 @@ class ReplayError(Exception):
     """The harness ended before its summary, or the device did not answer a register access."""
 
 
+def commands(frames):
+    """The command stream that sends ``frames``, pairs of (bytes, MAC error), and ends; in parts."""
+    yield from _frame_commands(frames)
+    yield _command(_Command.END, 0, 0, 0)
+
+
+def sink_command(output, mode, *, rate=128, seed=1):
+    """Chooses when ``output`` is taken; ``rate`` of 256 cycles for a random sink, 0 for never."""
+    return _command(_Command.SINK, output, mode | rate << 8, seed)
+
+
+def idle_command(cycles):
+    """Runs the clock without input."""
+    return _command(_Command.IDLE, 0, 0, cycles)
+
+
+def _frame_commands(frames):
+    kind, batch, room = _Command.FRAME, [], _BATCH_BYTES
+    for data, error in frames:
+        if error is None:
+            batch.append(data)
+            continue
+        batch += _command(kind, error, 0, len(data)), data
+        room -= len(data)
+        if room <= 0:
+            yield b"".join(batch)
+            batch, room = [], _BATCH_BYTES
+    yield b"".join(batch)
+
+
 class Replay:
     """A running harness; a context manager that ends the process.
 
@@ -139,11 +170,11 @@ class Replay:
 
     def idle(self, cycles):
         """Run the clock without input."""
-        self._send(_command(_Command.IDLE, 0, 0, cycles))
+        self._send(idle_command(cycles))
 
     def sink(self, output, mode, *, rate=128, seed=1):
-        """Choose when ``output`` is taken; ``rate`` of 256 cycles for a random sink."""
-        self._send(_command(_Command.SINK, output, mode | rate << 8, seed))
+        """Choose when ``output`` is taken, as :func:`sink_command`."""
+        self._send(sink_command(output, mode, rate=rate, seed=seed))
 
     def write(self, address, value):
         """Write a register. Raises :class:`ReplayError` for anything but an OKAY answer."""
@@ -159,6 +190,7 @@ class Replay:
     def feed(self, frames, waves=range(0)):
         """Start to send ``frames``, pairs of (bytes, MAC error), then the end command.
 
+        A pair (command, None) among them changes a sink, or lets time pass, at its place.
         ``waves`` is the range of the frames during which waves are recorded.
         """
         self._feeder = threading.Thread(target=self._feed, args=(frames, waves), daemon=True)
@@ -199,7 +231,8 @@ class Replay:
                      (len(waves), _command(_Command.WAVE, 0, 0, 0)), *steps]
         try:
             for count, command in steps:
-                self._send_frames(islice(frames, count))
+                for batch in _frame_commands(islice(frames, count)):
+                    self._process.stdin.write(batch)
                 self._process.stdin.write(command)
             self._process.stdin.flush()
         except BrokenPipeError:
@@ -208,16 +241,6 @@ class Replay:
             # The harness would wait for ever for more; its reader passes the error on.
             self._feeder_error = error
             self._process.kill()
-
-    def _send_frames(self, frames):
-        kind, batch, room = _Command.FRAME, [], _BATCH_BYTES
-        for data, error in frames:
-            batch += _command(kind, error, 0, len(data)), data
-            room -= len(data)
-            if room <= 0:
-                self._process.stdin.write(b"".join(batch))
-                batch, room = [], _BATCH_BYTES
-        self._process.stdin.write(b"".join(batch))
 
     def _close_waves(self):
         self._process.terminate()
