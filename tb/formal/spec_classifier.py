@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classifier: one decision a frame, known by the beat that says so, and kept while it passes."""
 
-from amaranth import Signal
+from amaranth import Cat, Signal
 from proof import Fault, Opened, Proof, Spec, small_config
 
 from flytrim.classifier import Classifier
@@ -46,9 +46,16 @@ class ClassifierSpec(Spec):
         self.check("decided_at_last", ~(o.valid & out_last) | o.payload.decided)
         self.check("stable_while_it_passes", ~under_way | (decision == self.past(decision)))
         self.check("headers_alone", classifier.decision.reason < Reason.OVERSIZE)
-        cut = (classifier.length - classifier.limit)[:16]
-        self.check("lengths_come_a_cycle_early", ~(answered & self.past(classifier.limited[0]))
-                   | (classifier.decision.cut == self.past(cut)))
+
+        # What the truncator is told, and relies on.
+        length, limit, limited = classifier.length, classifier.limit, classifier.limited
+        told, known = Cat(length, limit, limited), classifier.lookups.payload.as_value()
+        self.check("lengths_come_a_cycle_early", ~(answered & self.past(limited[0]))
+                   | (classifier.decision.cut == self.past((length - limit)[:16])))
+        self.check("lengths_hold", self.past(ask, 2) | (known != self.past(known))
+                   | (told == self.past(told)))
+        self.check("limited_as_one", limited.any() == limited.all())
+        self.check("limit_is_less", ~limited.any() | (limit < length))
 
         self.invariant("undecided_is_unasked", inner["undecided"] == ~asked)
         self.invariant("asked_inside", ~asked | inside)
@@ -73,6 +80,11 @@ FAULTS = (
     Fault(name="decision follows the headers", file=FILE,
           old="with m.If(load):", new="with m.If(1):",
           caught=("decision_holds", "stable_while_it_passes")),
+    Fault(name="length follows the headers", file=FILE,
+          old="with m.If(deciding):", new="with m.If(1):", caught=("lengths_hold",)),
+    Fault(name="limit that is none", file=FILE,
+          old="exceeds = header.length > context", new="exceeds = header.length >= context",
+          caught=("limit_is_less",)),
 )
 
 PROOFS = [Proof(name="classifier", says="one decision a frame, stable while the frame passes",

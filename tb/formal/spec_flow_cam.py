@@ -69,24 +69,28 @@ class FlowCamSpec(Spec):
             for n, a in enumerate(present) for b in present[:n]).all())
         running = Signal(range(self.flows + 8))
         m.d.sync += running.eq(Mux(commands.ready, 0, running + 1))
-        self.check("command_ends", running <= self.flows + 4)
-        self._invariants(cam, table, present, command, busy, expected, running)
+        self.check("command_ends", running <= self.flows + 5)
+        self._invariants(cam, table, after, present, command, busy, expected, running)
         self.cover("hit", asked & cam.o.payload.hit & (cam.o.payload.flow == self.flows - 1))
         self.cover("changed_under_way", self.past(over, 2) & asked & self.past(asked)
                    & cam.o.payload.hit & ~self.past(cam.o.payload.hit))
         self.cover("overlap", over & (cam.status == FlowStatus.OVERLAP))
 
-    def _invariants(self, cam, table, present, command, busy, expected, running):
+    def _invariants(self, cam, table, after, present, command, busy, expected, running):
         """What the table and its copy hold, and how far a command under way has come."""
         m, inner, flows = self.m, self.inner, self.flows
-        held, number = inner["held"], inner["number"]
-        check, search, commit = (inner.state(name) for name in ("Check", "Search", "Commit"))
+        held, number = inner["_elaborate_commands.held"], inner["number"]
+        check, search, commit, settle = (inner.state(name) for name in
+                                         ("Check", "Search", "Commit", "Settle"))
         ready = cam.commands.ready
         writes = busy & (expected == FlowStatus.DONE) & (command.operation != FlowOperation.DELETE)
         self.invariant("busy_until_ready", busy | ready)
         self.invariant("held_is_command", ~busy | (Value.cast(held) == Value.cast(command)))
         self.invariant("nothing_said_yet", ready | (cam.status == FlowStatus.DONE))
-        self.invariant("context_in_the_end", inner["context_written"] == (ready & writes))
+        self.invariant("ready_is", ready == inner.state("Ready"))
+        for n in range(flows):
+            self.invariant(f"changing_{n}_is", inner["changing"][n] == (
+                settle & (command.flow == n)))
 
         rows = []
         for n in range(flows):
@@ -98,18 +102,18 @@ class FlowCamSpec(Spec):
                            == Value.cast(present[n].key))
             self.invariant(f"context_{n}_is", Value.cast(inner["contexts"][n])
                            == Value.cast(table[n].context))
-            self.invariant(f"copy_{n}_is", (rows[n].key == present[n].key)
-                           & (rows[n].context == present[n].context))
+            row = Mux(settle, Value.cast(after[n]), Value.cast(present[n]))
+            self.invariant(f"copy_{n}_is", Value.cast(rows[n]) == row[1:])
 
         # The search: what is read, what was read before, and what is known to be no collision.
-        passed = search | commit
+        passed = search | commit | settle
         self.invariant("passed_the_check", ~passed | writes | (
             expected == FlowStatus.DUPLICATE) | (expected == FlowStatus.OVERLAP))
         self.invariant("number_in_range", ~search | (number <= flows + 1))
         self.invariant("reading_is", ~(check | search) | (inner["reading"] == (number != 0)))
         self.invariant("starts_at_zero", ~check | (number == 0))
         self.invariant("running_is", ready | (
-            running == Mux(check, 0, Mux(search, number + 1, flows + 3))))
+            running == Mux(check, 0, Mux(search, number + 1, flows + 3 + settle))))
         clashes, differ = Signal(flows), Signal(flows)
         for n, entry in enumerate(table):
             itself = (command.operation == FlowOperation.REPLACE) & (command.flow == n)
@@ -125,8 +129,8 @@ class FlowCamSpec(Spec):
             self.invariant(f"found_{n}", ~(search & (number == n + 2)) | (
                 (inner["collides"] == clashes[n])
                 & (~clashes[n] | (inner["overlaps"] == differ[n]))))
-            self.invariant(f"no_clash_{n}", ~(commit | (search & (number > n + 2)))
-                           | ~clashes[n])
+            self.invariant(f"no_clash_{n}", ~(commit | settle | (
+                search & (number > n + 2))) | ~clashes[n])
         self.invariant("found_nothing_yet", ~(search & (number < 2)) | ~inner["collides"])
 
     def _few_bits(self, m, struct):
@@ -177,7 +181,10 @@ class FlowCamSpec(Spec):
 FILE = "flow_cam.py"
 FAULTS = (
     Fault(name="context changes with the key", file=FILE,
-          old="with m.If(context_written & (entry == n))", new="with m.If(written & (entry == n))",
+          old="fresh.context.as_value(), changing[n]", new="fresh.context.as_value(), changes",
+          caught=("of_one_whole_table",)),
+    Fault(name="entry is valid before its key is there", file=FILE,
+          old="with m.If(changing[n]):", new="with m.If(changes):",
           caught=("of_one_whole_table",)),
     Fault(name="search skips the last entry", file=FILE,
           old="number == self._flows + 1", new="number == self._flows",
@@ -191,6 +198,6 @@ FAULTS = (
 
 PROOFS = [Proof(name=name, says="wholly old or new, one hit, status and no change",
                 spec=lambda flows=flows, narrow=narrow: FlowCamSpec(flows, narrow=narrow),
-                depth=3, reach=18, solver="yices", faults=FAULTS if name == "flow_cam_2" else ())
+                depth=3, reach=22, solver="yices", faults=FAULTS if name == "flow_cam_2" else ())
           for name, flows, narrow in (("flow_cam_2", 2, True), ("flow_cam_3", 3, True),
                                       ("flow_cam_all", 2, False))]

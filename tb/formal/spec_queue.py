@@ -4,7 +4,11 @@
 from amaranth import Mux, Signal
 from proof import Fault, Opened, Proof, Spec
 
+from flytrim.logic import BITS
 from flytrim.stream.queue import Queue
+
+#: Bits of an item: more than one copy of the queue's state serves them.
+ITEM = BITS + 1
 
 
 class QueueSpec(Spec):
@@ -20,7 +24,7 @@ class QueueSpec(Spec):
 
     def specify(self, m):
         depth, margin = self.depth, self.margin
-        queue = Queue(4, depth=depth, margin=margin)
+        queue = Queue(ITEM, depth=depth, margin=margin)
         m.submodules.queue = inner = Opened(queue)
         self.free(queue.i.valid, queue.i.payload, queue.commit, queue.rewind, queue.o.ready)
         valid, o = queue.i.valid, queue.o
@@ -39,7 +43,7 @@ class QueueSpec(Spec):
         m.d.sync += hidden.eq(Mux(queue.rewind | publish, 0, hidden + push))
 
         watching, unseen = Signal(), Signal()
-        ahead, value = Signal(range(depth + 3)), Signal(4)
+        ahead, value = Signal(range(depth + 3)), Signal(ITEM)
         watch = self.anything(1, "watch")
         with m.If(watching):
             m.d.sync += ahead.eq(ahead - pop)
@@ -96,6 +100,9 @@ FAULTS = (
     Fault(name="output register not held", file=FILE,
           old="advance.eq(~out_valid | self.o.ready)", new="advance.eq(1)",
           caught=("valid_held", "payload_stable")),
+    Fault(name="output register loads for a ready sink alone", file=FILE,
+          old="with m.If(~holds | self.o.ready):", new="with m.If(self.o.ready):",
+          caught=("in_order",)),
     Fault(name="rewind keeps its own item", file=FILE,
           old="written.eq(visible)", new="written.eq(visible + self.i.valid)",
           caught=("only_committed", "in_order", "latency_of_one")),
