@@ -35,9 +35,11 @@ INSERT, REPLACE, DELETE = FlowOperation.INSERT, FlowOperation.REPLACE, FlowOpera
 
 
 @pytest.mark.model
-def test_flow_hash(blocks):
+def test_flow_hash(blocks, width):
     model, parameters = blocks
-    assert harness.run(model, __name__, select="small", parameters=parameters) >= 6
+    # The table is the same at every width: one that it stands beside is enough for the most.
+    select, count = ("small", 6) if width == 64 else ("small_random", 2)
+    assert harness.run(model, __name__, select=select, parameters=parameters) == count
 
 
 def pytest_generate_tests(metafunc):
@@ -276,7 +278,7 @@ class Quick:
 
 
 @cocotb.test(timeout_time=400, timeout_unit="ms")
-@cocotb.parametrize(keys=tuple(KEYS))
+@cocotb.parametrize(keys=tuple(cocotb.Param(name, name=name) for name in KEYS))
 async def large_takes_nine_tenths(dut, keys):
     flows = json.loads(os.environ["BENCH_PARAMETERS"])["flows"]
     quick = Quick(dut, flows)
