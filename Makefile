@@ -11,6 +11,9 @@ JOBS   ?= auto
 FRESH  := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 test coverage bench: SEED ?= 1
 soak: SEED ?= $(FRESH)
+# Hostile frames at each of five widths, with as many good ones between them: ten million in all, about
+# ten minutes of two cores. `make test` sends 20,000 at each width.
+soak: FRAMES ?= 2000000
 
 .DEFAULT_GOAL := help
 .SILENT:
@@ -42,9 +45,10 @@ $(VENV)/.tools: $(STAMP)
 	touch $@
 
 .PHONY: soak
-soak: $(STAMP) ## run the regression at every width with a fresh seed
+soak: $(STAMP) ## the same at every width, with a fresh seed and ten million hostile frames
 	echo "Running the tests with SEED=$(SEED)"
-	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --widths 64,128,256,512,1024
+	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --widths 64,128,256,512,1024 \
+		--frames $(FRAMES)
 
 .PHONY: lint
 lint: $(VENV)/.tools ## check the Python sources, and the Verilog of every top at every width

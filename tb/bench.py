@@ -18,6 +18,7 @@ from agents import (
     VerdictMonitor,
     now,
 )
+from following import Follower
 from pacing import FULL_RATE
 from scoreboard import Expected, Scoreboard
 
@@ -50,8 +51,9 @@ class NicBench:
     """Feeds frames, expects what the model says, in order, on every output.
 
     With ``follow=True`` nothing is compared before :meth:`finish`, which lets each frame's verdict
-    record choose among what may have become of it: overflow where ``overflow`` allows that, or one
-    of several states of the flow table.
+    record choose among what may have become of it: one of several states of the flow table, or,
+    with ``overflow``, that it found no room where that may be. Of a damaged frame the verdict does
+    not tell that, so what left does.
 
     Attributes
     ----------
@@ -59,6 +61,7 @@ class NicBench:
     chosen : with ``follow``, after :meth:`finish`: the number of the judgement that held; with
         overflow allowed, those from ``len(judgements)`` on are the same judgements overflowed
     seen : what came out, by port
+    record_cycles : when each metadata record was taken
     """
 
     def __init__(self, dut, *, pacing=FULL_RATE, flows=FLOWS, follow=False, overflow=False):
@@ -81,11 +84,14 @@ class NicBench:
         }
         self.expected = {name: [] for name in self.monitors}
         self.seen = {name: [] for name in self.monitors}
+        self.record_cycles = []
         self.scoreboard = Scoreboard(dut)
         for name, monitor in self.monitors.items():
             monitor.add_callback(self.seen[name].append)
             if not follow:
                 self._attach(name)
+        self.monitors["m_axis_meta"].add_callback(
+            lambda record: self.record_cycles.append(now()))
 
     def _attach(self, name):
         shape = {"m_axis_meta": self._meta, "m_axis_verdict": VerdictRecord.as_shape()}.get(name)
@@ -97,6 +103,23 @@ class NicBench:
         if program:
             await self.program()
         return self
+
+    async def reset(self, *following):
+        """Reset the device, which loses its flows and all that is on its way.
+
+        ``following`` are frames that are offered in reset and enter in the first cycles behind it.
+        The source must be idle.
+        """
+        self.dut.rst.value = 1
+        self.axil.abort()
+        await self.edges.wait(2)
+        # What has left until then was compared; nothing else may come.
+        del self.sent[len(self.sent) - len(self.expected["m_axis_verdict"]):]
+        for items in self.expected.values():
+            items.clear()
+        for data in following:
+            self.send(data, models=[NicModel([], self.config.max_frame)])
+        await self.edges.reset()
 
     async def program(self):
         """Register all flows."""
@@ -152,10 +175,11 @@ class NicBench:
             if judgement.payload:
                 self.expected["m_axis_trim"].append(
                     Expected(Frame(judgement.payload, judgement.error), about))
-            self.expected["m_axis_meta"].append(Expected(self._record(frame, judgement), about))
-        self.expected["m_axis_verdict"].append(Expected(self._verdict(judgement), about))
+            self.expected["m_axis_meta"].append(Expected(self.record(frame, judgement), about))
+        self.expected["m_axis_verdict"].append(Expected(self.verdict(judgement), about))
 
-    def _record(self, frame, judgement):
+    def record(self, frame, judgement):
+        """The bits of the metadata record that a frame must have."""
         names = ("opcode", "psn", "pad_count", "solicited", "ack_request", "ecn", "length", "cut",
                  "immediate", "address", "rkey", "dma_length", "flow", "reason")
         value = {"record": {name: int(getattr(judgement, name)) for name in names}}
@@ -163,7 +187,8 @@ class NicBench:
             value["side"] = frame.side
         return self._meta.const(value).as_bits()
 
-    def _verdict(self, judgement):
+    def verdict(self, judgement):
+        """The bits of the verdict record that a frame must have."""
         return VerdictRecord.const({
             "reason": int(judgement.reason), "verdict": int(judgement.verdict),
             "hit": int(judgement.flow is not None), "flow": judgement.flow or 0}).as_bits()
@@ -207,15 +232,17 @@ class NicBench:
 
     def _choose(self):
         """Let the verdicts say which of the possible judgements holds, then compare all else."""
+        follower = Follower(self) if self._overflow else None
         for number, ((frame, judgements), bits) in enumerate(
                 zip(self.sent, self.seen["m_axis_verdict"], strict=False)):
-            options = [*judgements]
-            if self._overflow:
-                options += [judgement.overflowed() for judgement in judgements]
-            chosen = next((n for n, option in enumerate(options)
-                           if self._verdict(option) == bits), 0)
+            if follower:
+                chosen, judgement = follower.choose(frame, judgements, bits)
+            else:
+                chosen = next((n for n, judgement in enumerate(judgements)
+                               if self.verdict(judgement) == bits), 0)
+                judgement = judgements[chosen]
             self.chosen.append(chosen)
-            self._expect(number, frame, options[chosen])
+            self._expect(number, frame, judgement)
         for name, monitor in self.monitors.items():
             received = list(self.seen[name])
             self.seen[name].clear()

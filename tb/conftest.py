@@ -20,11 +20,15 @@ CONFIGS = {
     512: {"width": 512, "flows": 64, "max_frame": 9216, "side_width": 40},
     1024: {"width": 1024, "flows": 16, "max_frame": 9001},
 }
+#: Properties of tests whose text is printed at the end.
+SUMMARIES = ("functional coverage", "hostile frames", "overload")
 
 
 def pytest_addoption(parser):
     parser.addoption("--widths", default=os.environ.get("WIDTHS", "64,512"),
                      help="widths of the data path to test, in bits (default: 64,512)")
+    parser.addoption("--frames", type=int, default=os.environ.get("FRAMES", "20000"),
+                     help="hostile frames to send at each width (default: 20000)")
 
 
 def pytest_configure(config):
@@ -37,11 +41,14 @@ def pytest_report_header(config):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
-        for name, text in report.user_properties:
-            if name == "coverage":
-                terminalreporter.section("functional coverage")
-                terminalreporter.write_line(text)
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    for title in SUMMARIES:
+        texts = [text for report in reports for name, text in report.user_properties
+                 if name == title]
+        if texts:
+            terminalreporter.section(title)
+        for text in texts:
+            terminalreporter.write_line(text)
     chosen = config.getoption("--widths").split(",")
     if left := [str(width) for width in CONFIGS if str(width) not in chosen]:
         terminalreporter.write_line(f"left to make soak: widths {', '.join(left)}")

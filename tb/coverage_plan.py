@@ -241,7 +241,8 @@ def _play(replay, rng, coverage, made, stalled):
     replay.feed((frame, error) for _, frame, error in made)
     errors = {number for number, (_, _, error) in enumerate(made) if error}
     comparer = Comparer(((order, frame) for order, frame, _ in made),
-                        NicModel(directed.FLOWS, CONFIG.max_frame), errors=errors, overflow=stalled)
+                        NicModel(directed.FLOWS, CONFIG.max_frame), errors=errors,
+                        overflow=CONFIG if stalled else None)
     for outcome in comparer.outcomes(replay.events()):
         if outcome.header:
             coverage.sample(outcome.header, outcome.reason)

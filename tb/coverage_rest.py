@@ -94,7 +94,7 @@ def play_waiting(program, rng, file):
         replay.sink(Output.TRIM, SinkMode.RANDOM, rate=200, seed=rng.getrandbits(32))
         replay.feed(made)
         comparer = Comparer(((None, frame) for frame, _ in made),
-                            NicModel(flows, CONFIG.max_frame), overflow=True,
+                            NicModel(flows, CONFIG.max_frame), overflow=CONFIG,
                             errors={number for number, (_, error) in enumerate(made) if error})
         for _ in comparer.outcomes(replay.events()):
             pass

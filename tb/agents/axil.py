@@ -24,7 +24,7 @@ class AxiLite:
 
     def __init__(self, dut, prefix, rng):
         self._clock, self._where, self._rng = dut.clk, prefix, rng
-        self._signals = {}
+        self._signals, self._address = {}, None
         for name in ("awaddr", "awprot", "awvalid", "wdata", "wstrb", "wvalid", "bready",
                      "araddr", "arprot", "arvalid", "rready"):
             self._signal(dut, name).value = 0
@@ -43,16 +43,23 @@ class AxiLite:
 
     async def post(self, address, value, strobe=0xF):
         """The request of a write alone, until it is taken."""
-        address_task = cocotb.start_soon(
+        self._address = cocotb.start_soon(
             self._send("aw", awaddr=address, awprot=self._rng.getrandbits(3)))
         await self._send("w", wdata=value, wstrb=strobe)
-        await address_task
+        await self._address
 
     async def answer(self, address):
         """The response to a write that was posted."""
         response, = await self._receive("b", "bresp")
         if response:
             raise AxiLiteError(f"{self._where}: write of {address:#x} answered {response}")
+
+    def abort(self):
+        """Nothing more is offered or taken, as a reset asks for; the caller cancels its access."""
+        if self._address:
+            self._address.cancel()
+        for name in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
+            self._signals[name].value = 0
 
     async def read(self, address):
         """The word at an address; raises :class:`AxiLiteError` for an error response."""

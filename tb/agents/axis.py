@@ -18,12 +18,14 @@ __all__ = ["AxisMonitor", "AxisSink", "AxisSource", "Frame", "RecordMonitor", "V
 class Frame:
     """A frame that enters or leaves. The cycles are those of its first and last transfer.
 
-    Where frames are compared, data, error flag and side band count.
+    One that is not ``ended`` enters without a last beat. Where frames are compared, data, error
+    flag and side band count.
     """
 
     data: bytes
     error: bool = False
     side: int = 0
+    ended: bool = field(default=True, compare=False)
     first_cycle: int | None = field(default=None, compare=False)
     last_cycle: int | None = field(default=None, compare=False)
 
@@ -42,6 +44,7 @@ class AxisSource:
     ----------
     accepted : frames whose last beat was taken
     beats : beats taken
+    held : nothing is offered, also within a frame
     """
 
     def __init__(self, edges, prefix, rng, *, pacing=FULL_RATE):
@@ -54,7 +57,7 @@ class AxisSource:
         self._rng, self._pace = rng, ticks(pacing.source, rng)
         self._queue, self._beats = deque(), deque()
         self._offered, self._idle = None, Event()
-        self.accepted, self.beats = [], 0
+        self.accepted, self.beats, self.held = [], 0, False
         self._drive_junk()
         edges.every(self._step)
 
@@ -97,7 +100,7 @@ class AxisSource:
         lanes, junk = self._lanes, self._rng.getrandbits
         for start in range(0, len(frame.data), lanes):
             part = frame.data[start:start + lanes]
-            last = start + lanes >= len(frame.data)
+            last = frame.ended and start + lanes >= len(frame.data)
             word = int.from_bytes(part, "little")
             if free := self._width - 8 * len(part):
                 word |= junk(free) << 8 * len(part)
@@ -116,7 +119,7 @@ class AxisSource:
             self._count(self._offered)
         if not self._beats and self._queue:
             self._beats.extend(self._cut(self._queue.popleft()))
-        if self._beats and next(self._pace):
+        if self._beats and not self.held and next(self._pace):
             self._offered = self._beats.popleft()
             self._drive(self._offered)
         else:

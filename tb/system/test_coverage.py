@@ -29,7 +29,7 @@ def test_frames_of_every_bin_go_through_the_hardware(coverage, record_property):
     count = play_plan(build(CONFIG, device_verilog(CONFIG)), rng, coverage)
     text = f"{count} frames, SEED={seed}\n{coverage.table()}"
     print(text)
-    record_property("coverage", text)
+    record_property("functional coverage", text)
     coverage.check()
 
 

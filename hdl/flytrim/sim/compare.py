@@ -7,10 +7,11 @@ from typing import NamedTuple
 from ..verdict import Reason, Verdict
 from .records import META, VERDICT, expected_meta, expected_verdict, said
 from .replay import Kind
+from .room import Room
 
 __all__ = ["Comparer", "Difference", "Outcome"]
 
-_TRIM, _BYPASS = Kind.TRIM, Kind.BYPASS
+_TRIM, _BYPASS, _DROP = Kind.TRIM, Kind.BYPASS, Verdict.DROP
 _OVERSIZE, _OVERFLOW = Reason.OVERSIZE, Reason.OVERFLOW
 
 
@@ -56,24 +57,28 @@ class Comparer:
         What must become of them.
     errors : set of int
         Indexes of the frames that were sent with the MAC's error flag.
-    overflow : bool
-        Whether a frame may be dropped for want of room: only where a sink stalls.
+    overflow : flytrim.config.NicConfig or None
+        The device, where sinks stall so that a frame may be dropped for want of room; it is
+        believed only where its output's queue may have been that full. The verdict of a damaged
+        frame tells the damage whether there was room or not, so what left next tells that.
     every : int
         The model is asked about frames 0, ``every``, 2 * ``every`` and so on; 0 is about none. What
         becomes of the others is what the RTL says. It is asked beyond that where a verdict
-        alone does not tell what became of the frame: oversize, or words that mean nothing.
+        alone does not tell what became of the frame: oversize, words that mean nothing, or
+        damage where room may be short.
 
     ``checked`` counts the frames that were held against the model.
     """
 
-    def __init__(self, records, model, *, errors=frozenset(), overflow=False, every=1):
+    def __init__(self, records, model, *, errors=frozenset(), overflow=None, every=1):
         self._records = iter(records)
         self._model = model
         self._errors = errors
-        self._overflow = overflow
+        self._room = Room(overflow) if overflow else None
         self._every = every
         self._index = 0
         self._started = None
+        self._ended = False
         self._verdicts, self._payloads, self._bypasses, self._metas = (deque() for _ in range(4))
         self._queues = {Kind.VERDICT: self._verdicts, Kind.TRIM: self._payloads,
                         Kind.BYPASS: self._bypasses, Kind.METADATA: self._metas}
@@ -88,11 +93,12 @@ class Comparer:
                 self._refuse(event)
                 continue
             queue.append(event)
-            while self._started or verdicts:
-                outcome = self._finish()
-                if outcome is None:
-                    break
+            while (self._started or verdicts) and (outcome := self._finish()):
                 yield outcome
+        # Nothing more leaves, so what waits for the next output to tell its fate has none.
+        self._ended = True
+        while (self._started or verdicts) and (outcome := self._finish()):
+            yield outcome
 
     def close(self, frames):
         """All ``frames`` were sent and drained: nothing may be missing or left over."""
@@ -117,9 +123,15 @@ class Comparer:
         """The next frame's outcome, or None while something of it is missing."""
         if not self._started:
             self._started = self._start(self._verdicts.popleft())
-        header, frame, cycle_in, words, judgement, leaves = self._started
+        header, frame, cycle_in, words, judgement, leaves, may_be_lost = self._started
         index = self._index
         output = first = None
+        if may_be_lost:
+            lost = self._is_lost(judgement, leaves)
+            if lost is None:
+                return None
+            if lost:
+                leaves = None
         if leaves is _TRIM:
             if not self._metas:
                 return None
@@ -136,6 +148,8 @@ class Comparer:
             event = self._metas.popleft()
             if judgement:
                 _check_meta(index, judgement, event)
+            if self._room:
+                self._room.enters(Kind.METADATA, event.cycle, 0)
         elif leaves is _BYPASS:
             if not self._bypasses:
                 return None
@@ -146,6 +160,10 @@ class Comparer:
             else:
                 # Needs no model, and what is written to a capture must have its header's length.
                 _check_output(index, "bypass", frame, event.flags, event)
+        if self._room:
+            if output:
+                self._room.enters(leaves, first, len(output))
+            self._room.follows(len(frame))
         self._started = None
         self._index = index + 1
         return tuple.__new__(Outcome, (index, header, frame, words.verdict, words.reason,
@@ -160,20 +178,44 @@ class Comparer:
         words = said(event.body)
         sampled = self._every and index % self._every == 0
         if not sampled and words and words.reason is not _OVERSIZE and (
-                words.flow is None or words.flow < len(self._model.flows)):
-            return header, frame, event.cycle, words, None, words.leaves
+                words.flow is None or words.flow < len(self._model.flows)) and not (
+                self._room and words.verdict is _DROP and words.reason is not _OVERFLOW):
+            return header, frame, event.cycle, words, None, words.leaves, False
         judgement = self._model.judge(frame, mac_error=index in self._errors)
-        if self._overflow and words and words.reason is _OVERFLOW:
-            judgement = judgement.overflowed()
+        leaves = _TRIM if judgement.payload is not None else _BYPASS
+        may_be_lost = False
+        if self._room:
+            may_lack, in_doubt = self._room.judge(leaves, event.cycle)
+            if may_lack and words and words.reason is _OVERFLOW:
+                judgement, leaves = judgement.overflowed(), None
+            else:
+                may_be_lost = in_doubt and judgement.verdict is _DROP
         _check_verdict(index, judgement, event)
         self.checked += 1
-        leaves = (_TRIM if judgement.payload is not None
-                  else _BYPASS if judgement.bypass is not None else None)
-        return header, frame, event.cycle, words, judgement, leaves
+        return header, frame, event.cycle, words, judgement, leaves, may_be_lost
+
+    def _is_lost(self, judgement, leaves):
+        """Whether nothing left of a damaged frame, or None while that cannot be told.
+
+        What leaves next is its own or that of a later frame. Of frames that are alike in every bit
+        the first one has it.
+        """
+        if leaves is _BYPASS:
+            outputs, expected = self._bypasses, judgement.bypass
+        else:
+            outputs, expected = self._payloads, judgement.payload
+            if self._metas and (int.from_bytes(self._metas[0].body, "little")
+                                != expected_meta(judgement)):
+                return True
+            if self._metas and not expected:
+                return False
+        if outputs and (leaves is _BYPASS or self._metas):
+            return (outputs[0].body, outputs[0].flags) != (expected, judgement.error)
+        return True if self._ended else None
 
     def _missing(self):
         """The output that the frame that was begun waits for."""
-        if self._started[-1] is _BYPASS:
+        if self._started[5] is _BYPASS:
             return "bypass"
         return "trim" if self._metas else "metadata"
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames through the compiled device in volume, back to back, each held against the model."""
+
+import frames
+
+from flytrim.model import Flow, NicModel
+from flytrim.sim.compare import Comparer, Difference
+from flytrim.sim.replay import Kind, Replay
+from flytrim.sim.run import program_flows
+
+__all__ = ["FLOWS", "play"]
+
+#: The flows of :mod:`frames` and :mod:`hostile`.
+FLOWS = tuple(Flow(**vars(flow)) for flow in frames.FLOWS)
+
+
+def play(program, config, items, about, *, overflow=False):
+    """Send :class:`hostile.Sent` frames, and commands between them; gives each frame's outcome.
+
+    Parameters
+    ----------
+    program : path
+        The replay program of ``config``, a ``NicConfig``.
+    items : list
+        Frames to send without a gap; bytes among them are commands of
+        :mod:`flytrim.sim.replay`.
+    about : str
+        What to repeat the run with, for the message of a failure.
+    overflow : bool
+        Whether sinks stall so that frames may be dropped for want of room.
+
+    Each :class:`flytrim.sim.compare.Outcome` has its frame as ``header``. Raises
+    ``AssertionError`` where the device differs from the model in a bit, hangs, breaks a rule of a
+    stream, or does not take a beat in every cycle that has one.
+    """
+    sent = [item for item in items if not isinstance(item, bytes)]
+    comparer = Comparer(((item, item.frame) for item in sent), NicModel(FLOWS, config.max_frame),
+                        errors={number for number, item in enumerate(sent) if item.error},
+                        overflow=config if overflow else None)
+    with Replay(program) as replay:
+        replay.reset()
+        program_flows(replay, FLOWS)
+        replay.feed((item, None) if isinstance(item, bytes) else (item.frame, item.error)
+                    for item in items)
+        last = []
+
+        def events():
+            for event in replay.events():
+                if event.kind == Kind.SUMMARY:
+                    last.append(event)
+                yield event
+
+        try:
+            yield from comparer.outcomes(events())
+            comparer.close(len(sent))
+        except Difference as fault:
+            raise AssertionError(_explain(fault, sent, about)) from None
+    summary = replay.summary(last[0])
+    assert (summary.frames, summary.stalls) == (len(sent), 0), f"{about}: {summary}"
+    if len(sent) == len(items):
+        assert summary.last_beat - summary.first_beat + 1 == summary.beats, f"{about}: {summary}"
+
+
+def _explain(fault, sent, about):
+    lines = [f"{about}: {fault}"]
+    if fault.frame is not None:
+        lines += [f"  frame {number} is {sent[number].kind}, {len(sent[number].frame)} bytes"
+                  f"{', marked' if sent[number].error else ''}: {sent[number].frame[:130].hex()}"
+                  for number in range(max(0, fault.frame - 1), min(len(sent), fault.frame + 1))]
+    return "\n".join(lines)
