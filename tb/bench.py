@@ -144,7 +144,7 @@ class NicBench:
         """Run a flow command and wait for it; gives the status code."""
         word = self.registers.pack("flow_command", **fields)
         await self.axil.write(self.registers.address("flow_command"), word)
-        for _ in range(100):
+        for _ in range(1000):
             status = self.registers.unpack("flow_status", await self.read("flow_status"))
             if not status["busy"]:
                 return status["code"]

@@ -12,6 +12,7 @@ from flytrim import registers
 from flytrim.admission import Admission
 from flytrim.axis import PacketSink
 from flytrim.classifier import Classifier
+from flytrim.config import CAM_FLOWS
 from flytrim.flow_cam import FlowCam
 from flytrim.flow_hash import FlowHash
 from flytrim.icrc import IcrcChecker
@@ -22,7 +23,7 @@ from flytrim.stream import Queue
 from flytrim.stripper import Stripper
 from flytrim.truncator import Truncator
 
-__all__ = ["HASH", "QUEUE", "TOP", "blocks_verilog", "hash_verilog"]
+__all__ = ["HASH", "QUEUE", "TOP", "blocks_verilog", "cam_flows", "hash_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -41,8 +42,9 @@ class _Blocks(Elaboratable):
         for name, block in self._blocks.items():
             for path, _, value in block.signature.flatten(block):
                 value = Value.cast(value)
-                # The checker hangs on the parser. ``ready`` of a lane is a constant.
-                if not isinstance(value, Const) and (name, path[0]) != ("icrc", "i"):
+                # These hang on others. ``ready`` of a lane is a constant.
+                if not isinstance(value, Const) and (name, path[0]) not in (
+                        ("icrc", "i"), ("cam", "dport_again")):
                     found["__".join((name, *map(str, path)))] = value, None
         return found
 
@@ -51,9 +53,15 @@ class _Blocks(Elaboratable):
         for name, block in self._blocks.items():
             m.submodules[name] = block
         if "icrc" in self._blocks:
-            parser, icrc = self._blocks["parser"], self._blocks["icrc"]
-            m.d.comb += [icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload)]
+            parser, icrc, cam = (self._blocks[name] for name in ("parser", "icrc", "cam"))
+            m.d.comb += [icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload),
+                         cam.dport_again.eq(cam.i.payload.dport)]
         return m
+
+
+def cam_flows(config):
+    """Entries of the CAM beside the blocks of a configuration."""
+    return min(config.flows, CAM_FLOWS)
 
 
 def blocks_verilog(config):
@@ -63,7 +71,7 @@ def blocks_verilog(config):
         "parser": Parser(config),
         "icrc": IcrcChecker(config),
         "classifier": Classifier(config),
-        "cam": FlowCam(config.flows),
+        "cam": FlowCam(cam_flows(config)),
         "hash": FlowHash(**HASH),
         "stripper": Stripper(config),
         "truncator": Truncator(config),

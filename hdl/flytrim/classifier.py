@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classifier: one verdict a frame, from its headers and the flow table."""
 
+import functools
+
 from amaranth import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .checksum import compress, is_sound
 from .context import LENGTH_BITS, FlowKey, Lookup, Parsed, Received, RecordFields
-from .logic import BITS, KEEP, Copies, copies_for
+from .logic import BITS, KEEP, Copies, copies_for, delayed, exceeds
 from .verdict import Reason
 
 __all__ = ["Classified", "Classifier", "Decision"]
@@ -41,27 +43,31 @@ class Classified(data.StructLayout):
 
 
 class Classifier(wiring.Component):
-    """Tests the reasons in their order. Latency 3 cycles, one beat a cycle, never stalls.
+    """Tests the reasons in their order. One beat a cycle, never stalls.
 
     A frame is decided once, at the beat that completes its headers: what later commands do to the
-    flow table cannot touch it. The flow table is asked for that beat only; its answer arrives two
-    cycles later, beside the tests that need no table.
+    flow table cannot touch it. The flow table is asked for that beat only, beside the tests that
+    need no table. Latency is a cycle more than the flow table's, 3 cycles with a CAM.
+
+    Parameters
+    ----------
+    config : NicConfig
+    lookup_cycles : int
+        Latency of the flow table, 2 or more.
 
     Members
     -------
     i : lane of :class:`Parsed`
     keys : lane of :class:`FlowKey`, to the flow table
-    lookups : lane of :class:`Lookup`, from the flow table, 2 cycles later; holds between results
+    lookups : lane of :class:`Lookup`, from the flow table; holds between results
     length, limit, limited : payload bytes of the frame last decided; how many of them stay, where
         the preset message length cuts them; one cycle ahead of ``decision``
     o : lane of :class:`Classified`, a beat for a beat
     decision : of the frame last decided; holds until that of the next one
     """
 
-    latency = 3
-
-    def __init__(self, config):
-        self._config = config
+    def __init__(self, config, lookup_cycles=2):
+        self._config, self._wait = config, lookup_cycles - 2
         super().__init__({
             "i": In(stream.Signature(Parsed(config), always_ready=True)),
             "keys": Out(stream.Signature(FlowKey, always_ready=True)),
@@ -92,20 +98,24 @@ class Classifier(wiring.Component):
         with m.If(self.i.valid):
             m.d.sync += undecided.eq(last | (undecided & ~complete))
 
-        header, only, deciding = self._header_tests(m, decide, has_extensions)
+        # A slower table is waited for here.
+        late = functools.partial(delayed, m, cycles=self._wait)
+        now = late(parsed, name="parsed")
+        decide = late(decide, name="decide", reset=True)
+        header, only, deciding = self._header_tests(m, now, decide)
         self._table_tests(m, header, only, deciding)
-        self._delay_beats(m, ~undecided | complete, header.frame_bytes)
+        self._delay_beats(m, late(self.i.valid, name="valid", reset=True), now,
+                          late(~undecided | complete, name="decided"), header.frame_bytes)
         return m
 
-    def _header_tests(self, m, decide, has_extensions):
+    def _header_tests(self, m, parsed, decide):
         """First and second cycle: all up to UDP, while the flow table looks for the key."""
-        parsed = self.i.payload
         first = Signal.like(parsed, name="first", reset_less=True)
         has_all, checksum_sound, deciding = Signal(), Signal(), Signal(attrs=KEEP)
         m.d.sync += [
             deciding.eq(decide),
             first.eq(parsed),
-            has_all.eq(parsed.has_bth & has_extensions),
+            has_all.eq(parsed.has_bth & (parsed.seen >= parsed.header_bytes)),
             checksum_sound.eq(~parsed.ipv4_at.any() | is_sound(*compress(parsed.checksum, 2))),
         ]
 
@@ -149,16 +159,16 @@ class Classifier(wiring.Component):
         lookup = self.lookups.payload
         context = lookup.context
         hit, too_long, cut = Signal(), Signal(), self.limited[-1]
-        exceeds = header.length > context.message_bytes
+        limit = context.message_bytes
+        over = exceeds(header.length, limit[:16]) & ~limit[16:].any()
         m.d.comb += [
             hit.eq(lookup.hit
                    & (~context.check_vlan | (header.tagged & (header.vlan == context.vlan)))
                    & (~context.check_sport | (header.sport == context.sport))),
-            too_long.eq(exceeds & context.check_length & ~context.cut),
-            self.limited.eq(Cat(one & exceeds & context.check_length & context.cut
-                                for one in only)),
+            too_long.eq(over & context.check_length & ~context.cut),
+            self.limited.eq(Cat(one & over & context.check_length & context.cut for one in only)),
             self.length.eq(header.length),
-            self.limit.eq(context.message_bytes),
+            self.limit.eq(limit),
         ]
 
         reason = Signal(Reason)
@@ -185,7 +195,7 @@ class Classifier(wiring.Component):
             decision.hit.eq(belongs),
             decision.check_icrc.eq(context.check_icrc),
             decision.flow.eq(Mux(belongs, lookup.flow, 0)),
-            decision.cut.eq(Mux(cut, header.length - context.message_bytes, 0)),
+            decision.cut.eq(Mux(cut, header.length - limit, 0)),
             decision.record.eq(header.record),
         ]
         held, new = Value.cast(self.decision), Value.cast(decision)
@@ -193,7 +203,7 @@ class Classifier(wiring.Component):
             with m.If(load):
                 m.d.sync += held[part].eq(new[part])
 
-    def _delay_beats(self, m, decided, frame_bytes):
+    def _delay_beats(self, m, valid, parsed, decided, frame_bytes):
         """Beats beside the three cycles a decision takes."""
         layout = data.StructLayout({
             "beat": Received(self._config), "decided": 1, "bytes": LENGTH_BITS})
@@ -202,10 +212,10 @@ class Classifier(wiring.Component):
         first_valid, second_valid = Signal(), Signal()
         out = Signal.like(self.o.payload, reset_less=True)
         m.d.sync += [
-            first_valid.eq(self.i.valid),
-            first.beat.eq(self.i.payload.beat),
+            first_valid.eq(valid),
+            first.beat.eq(parsed.beat),
             first.decided.eq(decided),
-            first.bytes.eq(self.i.payload.bytes),
+            first.bytes.eq(parsed.bytes),
             second_valid.eq(first_valid),
             second.eq(first),
             self.o.valid.eq(second_valid),

@@ -153,7 +153,9 @@ def _device_options(command):
                      help="Bits of opaque side band."),
         click.option("--max-frame", default=MAX_FRAME, show_default=True,
                      help="Longest frame, in bytes."),
-        click.option("--flows", default=64, show_default=True, help="Entries of the flow table."),
+        click.option("--flows", default=64, show_default=True,
+                     help="Entries of the flow table: 1 to 64 in a CAM, or a power of two from 128 "
+                          "to 65536, hashed in block RAM."),
         click.option("--width", default=512, show_default=True, help="Bits a beat."),
     ):
         command = option(command)

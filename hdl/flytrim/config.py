@@ -3,12 +3,14 @@
 
 from dataclasses import dataclass
 
-__all__ = ["MAX_FRAME", "MIN_MAX_FRAME", "WIDTHS", "NicConfig"]
+__all__ = ["CAM_FLOWS", "MAX_FRAME", "MIN_MAX_FRAME", "WIDTHS", "NicConfig"]
 
 #: Widths of the data path in bits. Nothing else in the design knows which one it is.
 WIDTHS = (64, 128, 256, 512, 1024)
 #: Longest frame in bytes, without FCS, that a device can be built for.
 MAX_FRAME = 9216
+#: Most flows of a table that compares all of them at once; larger ones are hashed.
+CAM_FLOWS = 64
 #: Shortest ``max_frame``: a full-size frame of standard Ethernet.
 MIN_MAX_FRAME = 1514
 
@@ -22,7 +24,8 @@ class NicConfig:
     width : int
         Bits a beat; one of :data:`WIDTHS`.
     flows : int
-        Entries of the flow CAM, 1 to 64.
+        Entries of the flow table: 1 to 64 in a CAM, or a power of two from 128 to 65,536 hashed in
+        block RAM.
     max_frame : int
         Longest frame in bytes, without FCS; a longer one is cut there and dropped.
     side_width : int
@@ -38,14 +41,20 @@ class NicConfig:
         if self.width not in WIDTHS:
             raise ValueError(f"width must be one of {', '.join(map(str, WIDTHS))} bits, "
                              f"not {self.width!r}")
-        if not (isinstance(self.flows, int) and 1 <= self.flows <= 64):
-            raise ValueError(f"flows must be 1 to 64, not {self.flows!r}")
+        if self.flows not in (*range(1, CAM_FLOWS + 1), *(1 << n for n in range(7, 17))):
+            raise ValueError(f"flows must be 1 to {CAM_FLOWS}, or a power of two from 128 to "
+                             f"65536, not {self.flows!r}")
         if not (isinstance(self.max_frame, int)
                 and MIN_MAX_FRAME <= self.max_frame <= MAX_FRAME):
             raise ValueError(f"max_frame must be {MIN_MAX_FRAME} to {MAX_FRAME} bytes, "
                              f"not {self.max_frame!r}")
         if not (isinstance(self.side_width, int) and 0 <= self.side_width <= 256):
             raise ValueError(f"side_width must be 0 to 256 bits, not {self.side_width!r}")
+
+    @property
+    def hashed(self):
+        """Whether the flow table is hashed."""
+        return self.flows > CAM_FLOWS
 
     @property
     def lanes(self):

@@ -59,6 +59,8 @@ class FlowCam(wiring.Component):
     Members
     -------
     i : lane of :class:`FlowKey`, the lookups
+    dport_again : the UDP destination port in ``i`` from registers of its own: half of the entries
+        compare with it, since one register could not reach them all
     o : lane of :class:`Lookup`, their results in order
     commands : stream of :class:`FlowCommand`
     status : :class:`FlowStatus` of the last command, valid while ``commands.ready``
@@ -70,6 +72,7 @@ class FlowCam(wiring.Component):
         self._flows = flows
         super().__init__({
             "i": In(stream.Signature(FlowKey, always_ready=True)),
+            "dport_again": In(16),
             "o": Out(stream.Signature(Lookup, always_ready=True)),
             "commands": In(stream.Signature(FlowCommand)),
             "status": Out(unsigned(4)),
@@ -95,7 +98,8 @@ class FlowCam(wiring.Component):
         # The port is compared apart from the rest, so that no bit of the key is compared twice.
         ports, rests = [], []
         for n, entry in enumerate(keys):
-            port = valids[n] & (entry.dport == key.dport)
+            dport = key.dport if n < self._flows // 2 else self.dport_again
+            port = valids[n] & (entry.dport == dport)
             rest = Cat(getattr(entry, name) == getattr(key, name)
                        for name in ("ipv6", "src", "dst", "qpn")).all()
             ports.append(Copies(m, port, len(target), name=f"port_{n}"))

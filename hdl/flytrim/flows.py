@@ -14,14 +14,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from .config import MAX_FRAME, MIN_MAX_FRAME, WIDTHS, NicConfig
+from .config import CAM_FLOWS, MAX_FRAME, MIN_MAX_FRAME, WIDTHS, NicConfig
 from .errors import InputError
 from .model import Flow
 
 __all__ = ["FlowFile", "load"]
 
-#: Entries of the flow table of the device that a capture runs through.
-TABLE_ENTRIES = 64
 
 # Keys and values of the format whose parts are not built yet.
 _LATER_KEYS = {"path_mtu", "start_psn", "order", "buffer", "port", "lean_id", "flush_ns", "header"}
@@ -52,6 +50,7 @@ class _Device(_Entry):
                              description="must be a clock in MHz, above 0 and up to 10000")
     max_frame: int = Field(MAX_FRAME, ge=MIN_MAX_FRAME, le=MAX_FRAME,
                            description=f"must be {MIN_MAX_FRAME} to {MAX_FRAME} bytes")
+    flows: int = Field(CAM_FLOWS, description="must be the entries of the flow table")
 
 
 class _Flow(_Entry):
@@ -116,13 +115,17 @@ def _parse(document):
         raise InputError("flow must be a list of tables: write [[flow]]")
     if not entries:
         raise InputError("no flow is registered: add a [[flow]]")
-    if len(entries) > TABLE_ENTRIES:
-        raise InputError(f"[[flow]] {TABLE_ENTRIES + 1}: the flow table has {TABLE_ENTRIES} "
+    try:
+        config = NicConfig(width=device.width, flows=device.flows, max_frame=device.max_frame)
+    except ValueError as error:
+        raise InputError(f"[device]: {error}") from None
+    if len(entries) > config.flows:
+        raise InputError(f"[[flow]] {config.flows + 1}: the flow table has {config.flows} "
                          f"entries and the file {len(entries)} flows: remove "
-                         f"{len(entries) - TABLE_ENTRIES}")
+                         f"{len(entries) - config.flows}, or ask for a larger table with "
+                         f"'flows = 4096' in [device]")
     flows = tuple(_flow(entry, number) for number, entry in enumerate(entries, 1))
     _check_pairs(flows)
-    config = NicConfig(width=device.width, flows=TABLE_ENTRIES, max_frame=device.max_frame)
     return FlowFile(config, flows, device.clock_mhz)
 
 

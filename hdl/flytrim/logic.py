@@ -3,7 +3,7 @@
 
 from amaranth import Signal, Value
 
-__all__ = ["KEEP", "Copies", "copies_for", "select"]
+__all__ = ["KEEP", "Copies", "copies_for", "delayed", "exceeds", "select"]
 
 #: Attribute of signals that synthesis must leave alone: not merge with an equal one, not fold into
 #: what they drive. Vivado honours it on registers and wires; ``flytrim synth`` sets it on the cells
@@ -19,6 +19,31 @@ def select(choices):
     for condition, value in choices:
         result = result | (condition.replicate(len(value)) & value)
     return result
+
+
+def exceeds(a, b):
+    """``a > b`` of two values of one length, as a tree: sooner known than a chain of carries."""
+    return _compare(a, b)[0]
+
+
+def _compare(a, b):
+    """Whether ``a`` is greater, and whether they are equal."""
+    assert len(a) == len(b)
+    if len(a) == 1:
+        return a & ~b, a == b
+    half = len(a) // 2
+    (low_more, low_same), (high_more, high_same) = (_compare(a[part], b[part]) for part in (
+        slice(half), slice(half, None)))
+    return high_more | high_same & low_more, high_same & low_same
+
+
+def delayed(m, value, cycles, *, name, reset=False):
+    """``value`` some cycles later, of the same shape; zero before where ``reset`` is set."""
+    for n in range(cycles):
+        later = Signal(value.shape(), name=f"{name}_{n + 1}_later", reset_less=not reset)
+        m.d.sync += later.eq(value)
+        value = later
+    return value
 
 
 def copies_for(bits):

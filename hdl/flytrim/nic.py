@@ -10,7 +10,9 @@ from .axis import PacketSink, PacketSource, RecordSource, axil_members, axis_mem
 from .classifier import Classifier
 from .control import Control
 from .flow_cam import FlowCam
+from .flow_hash import FlowHash
 from .icrc import IcrcChecker
+from .logic import delayed
 from .packet import Packet
 from .parser import Parser
 from .stream import Queue
@@ -29,9 +31,10 @@ class TrimNic(wiring.Component):
     """Recognises registered flows, strips their headers and tails, passes all else by.
 
     Nothing stalls between the receive port and the queues: every block has a fixed latency, so
-    that the parts of a frame meet again by construction. The first byte of a payload leaves 7
-    cycles after the beat that completes the headers was accepted, or 7 after the next beat where it
-    shares its beat of output with that, while the trim queue is empty and its sink ready.
+    that the parts of a frame meet again by construction. While the trim queue is empty and its sink
+    ready, the first byte of a payload leaves 7 cycles after the beat that completes the headers was
+    accepted, or 7 after the next beat where it shares its beat of output with that; a payload of
+    one beat leaves 7 cycles after the frame's last beat. A hashed flow table makes it 10.
 
     Parameters
     ----------
@@ -68,8 +71,9 @@ class TrimNic(wiring.Component):
 
         m.submodules.receive = receive = PacketSink(config)
         m.submodules.parser = parser = Parser(config)
-        m.submodules.classifier = classifier = Classifier(config)
-        m.submodules.flow_cam = flow_cam = FlowCam(config.flows)
+        flow_table = (FlowHash if config.hashed else FlowCam)(config.flows)
+        m.submodules.flow_table = flow_table
+        m.submodules.classifier = classifier = Classifier(config, flow_table.latency)
         m.submodules.stripper = stripper = Stripper(config)
         m.submodules.truncator = truncator = Truncator(config)
         m.submodules.icrc = icrc = IcrcChecker(config)
@@ -87,14 +91,21 @@ class TrimNic(wiring.Component):
 
         self._wire(m, "s_axis_rx", receive)
         connect(m, receive.o, parser.i)
+        # What the classifier takes longer than three cycles, for a larger table, the others wait.
+        wait = flow_table.latency - FlowCam.latency
+        valid = delayed(m, parser.o.valid, wait, name="valid", reset=True)
+        payload = delayed(m, parser.o.payload, wait, name="payload")
+        soon = delayed(m, parser.o_soon, wait, name="soon", reset=True)
         m.d.comb += [
             classifier.i.valid.eq(parser.o.valid), classifier.i.payload.eq(parser.o.payload),
-            stripper.i.valid.eq(parser.o.valid), stripper.i.payload.eq(parser.o.payload),
-            icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload),
+            stripper.i.valid.eq(valid), stripper.i.payload.eq(payload), stripper.i_soon.eq(soon),
+            icrc.i.valid.eq(valid), icrc.i.payload.eq(payload),
         ]
-        m.d.comb += [stripper.i_soon.eq(parser.o_soon), truncator.i_soon.eq(stripper.o_soon)]
-        connect(m, classifier.keys, flow_cam.i)
-        connect(m, flow_cam.o, classifier.lookups)
+        connect(m, classifier.keys, flow_table.i)
+        connect(m, flow_table.o, classifier.lookups)
+        if not config.hashed:
+            m.d.comb += flow_table.dport_again.eq(parser.o.payload.dport_again)
+        m.d.comb += truncator.i_soon.eq(stripper.o_soon)
         connect(m, stripper.o, truncator.i)
         m.d.comb += [
             truncator.length.eq(classifier.length), truncator.limit.eq(classifier.limit),
@@ -130,8 +141,8 @@ class TrimNic(wiring.Component):
             self.m_axis_verdict_tdata.eq(admission.verdicts.payload),
         ]
 
-        connect(m, control.flows, flow_cam.commands)
-        m.d.comb += control.flow_status.eq(flow_cam.status)
+        connect(m, control.flows, flow_table.commands)
+        m.d.comb += control.flow_status.eq(flow_table.status)
         self._wire(m, "s_axil", control)
         return m
 

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from . import headers as h
 from .checksum import compress
 from .context import LENGTH_BITS, SEEN_BITS, Parsed, Received
-from .logic import KEEP, Copies, select
+from .logic import BITS, KEEP, Copies, select
 from .packet import reverse_bytes, take
 from .verdict import Reason
 
@@ -251,14 +251,16 @@ class Parser(wiring.Component):
 
         opcode, pad_count = bth(h.BTH.opcode), bth(h.BTH.pad_count)
         udp_length = take(aligned.l4, h.UDP.length)
+        # Words from the UDP header on beside the payload; the one-hot choice of the opcode.
         fixed = h.UDP.size + h.BTH.size + h.ICRC_BYTES
-        words = Signal(range(16), init=fixed // 4)
+        words = sorted({(fixed + op.extension_bytes) // 4 for op in h.OPCODES.values()})
+        chosen = Signal(len(words), init=1)
         payload, only = Signal(), Signal()
         with m.Switch(opcode):
             for op in h.OPCODES.values():
                 with m.Case(op.code):
                     m.d.comb += [
-                        words.eq((fixed + op.extension_bytes) // 4),
+                        chosen.eq(1 << words.index((fixed + op.extension_bytes) // 4)),
                         payload.eq(op.payload),
                         only.eq(op.place is h.Place.ONLY),
                     ]
@@ -268,17 +270,21 @@ class Parser(wiring.Component):
                         for n, l3 in enumerate(h.L3_OFFSETS)]
                        + [(at6[n], Const((l3 + h.IPV6.size - h.ICRC_BYTES) // 4, 5))
                           for n, l3 in enumerate(h.L3_OFFSETS)])
-        least = Cat(pad_count, words)
+        beside = select((here, Const(count, 4)) for here, count in zip(chosen, words, strict=True))
+        fits = udp_length[6:].any() | select(
+            (here, udp_length[:6] >= Cat(pad_count, Const(count, 4)))
+            for here, count in zip(chosen, words, strict=True))
         ip_payload_agrees = Mux(
             at4.any(), take(aligned.ip4, h.IPV4.total_length) == udp_length + h.IPV4.size,
             take(aligned.ip6, h.IPV6.payload_length) == udp_length)
+        dport, again = Copies(m, take(aligned.l4, h.UDP.dport), 2 * BITS, name="dport")
+        m.d.comb += [self.o.payload.key.dport.eq(dport), self.o.payload.dport_again.eq(again)]
         m.d.sync += [
-            out.header_bytes.eq(Cat(Const(2, 2), (stack + words)[:5])),
-            out.length.eq(udp_length - least),
-            out.sound.eq(ip_payload_agrees & (udp_length[6:].any() | (udp_length[:6] >= least))),
+            out.header_bytes.eq(Cat(Const(2, 2), (stack + beside)[:5])),
+            out.length.eq(udp_length - Cat(pad_count, beside)),
+            out.sound.eq(ip_payload_agrees & fits),
             out.payload.eq(payload & (bth(h.BTH.tver) == 0)),
             out.only.eq(only),
-            out.key.dport.eq(take(aligned.l4, h.UDP.dport)),
             out.key.qpn.eq(bth(h.BTH.dest_qp)),
             out.record.opcode.eq(opcode),
             out.record.psn.eq(bth(h.BTH.psn)),

@@ -55,7 +55,7 @@ class Truncator(wiring.Component):
         over = self.i.valid & item.end
 
         # An item with data is taken until the payload has all that it may have.
-        begun, next_begun, taken = Signal(), Signal(), Signal(attrs=KEEP)
+        begun, next_begun, taken = Signal(attrs=KEEP), Signal(), Signal(attrs=KEEP)
         wanted, next_wanted, take = Signal(init=1), Signal(), Signal()
         more = Signal()
         m.d.comb += [

@@ -256,7 +256,8 @@ BAD = {
         "flows.toml: is no readable capture: unknown file format; give a pcap or pcapng file")),
     "width": ((*NIC, "--width", "48"), (
         "width must be one of 64, 128, 256, 512, 1024 bits, not 48")),
-    "flows": ((*NIC, "--flows", "65"), "flows must be 1 to 64, not 65"),
+    "flows": ((*NIC, "--flows", "65"), (
+        "flows must be 1 to 64, or a power of two from 128 to 65536, not 65")),
     "no folder": ((*NIC, "--width", "64", "-o", "none/x.v"), (
         "none/x.v: its folder does not exist: make it first")),
 }

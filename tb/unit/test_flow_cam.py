@@ -5,6 +5,7 @@ import cocotb
 import harness
 import pytest
 from bench import config_of_run
+from blocks import cam_flows
 from flow_table import FlowTableBench, Table, fill, random_commands, random_key
 from pacing import EVERY
 
@@ -18,7 +19,7 @@ def test_flow_cam(blocks):
 
 
 def make_bench(dut, **options):
-    flows = config_of_run().flows
+    flows = cam_flows(config_of_run())
     return FlowTableBench(dut, "cam", lambda: Table(flows), latency=FlowCam.latency,
                           patience=flows + 20, **options)
 

@@ -144,8 +144,12 @@ def test_takes_as_many_flows_as_the_table_has_entries_and_no_more(load):
     def text(count):
         return "".join(W0.replace("w0", f"w{n}").replace("0x11", str(n)) for n in range(count))
     assert len(load(text(64)).flows) == 64
-    assert fault(load, text(66)) == ("[[flow]] 65: the flow table has 64 entries and the file 66 "
-                                     "flows: remove 2")
+    assert fault(load, text(66)) == (
+        "[[flow]] 65: the flow table has 64 entries and the file 66 flows: remove 2, or ask for a "
+        "larger table with 'flows = 4096' in [device]")
+    assert load("[device]\nflows = 128\n" + text(66)).config.hashed
+    assert fault(load, "[device]\nflows = 100\n" + text(66)) == (
+        "[device]: flows must be 1 to 64, or a power of two from 128 to 65536, not 100")
 
 
 def test_refuses_what_is_no_toml_and_what_is_not_there(load, tmp_path):

@@ -14,8 +14,9 @@ from .results import Results
 
 __all__ = ["CHECKS", "Options", "program_flows", "run"]
 
-#: Reads of the status register until a flow command must be done.
-STATUS_READS = 1000
+#: Reads of the status register until a flow command must be done: a hashed table takes 16,384
+#: cycles to come out of reset and 12,000 for a command at most.
+STATUS_READS = 10_000
 #: What ``check`` may be, and of how many frames one is then held against the model; 0: none is.
 CHECKS = {"all": 1, "sample": 100, "none": 0}
 #: Frames between two reports of progress.
@@ -123,15 +124,18 @@ def program_flows(replay, flows):
     Raises :class:`ReplayError` where the device does not take one.
     """
     device = Registers()
-    status = device.address("flow_status")
+    _flow_table_code(replay, device)    # a large table is busy for a while after reset
     for number, flow in enumerate(flows):
         for name, value in insert_flow(device, number, flow):
             replay.write(device.address(name), value)
-        for _ in range(STATUS_READS):
-            fields = device.unpack("flow_status", replay.read(status))
-            if not fields["busy"]:
-                break
-        else:
-            raise ReplayError(f'flow "{flow.name}": the flow table stays busy')
-        if fields["code"]:
-            raise ReplayError(f'flow "{flow.name}": the flow table answers code {fields["code"]}')
+        if code := _flow_table_code(replay, device):
+            raise ReplayError(f'flow "{flow.name}": the flow table answers code {code}')
+
+
+def _flow_table_code(replay, device):
+    """The outcome of the last flow command, once it is over."""
+    for _ in range(STATUS_READS):
+        fields = device.unpack("flow_status", replay.read(device.address("flow_status")))
+        if not fields["busy"]:
+            return fields["code"]
+    raise ReplayError("the flow table stays busy")
