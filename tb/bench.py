@@ -122,7 +122,8 @@ class NicBench:
         await self.edges.reset()
 
     async def program(self):
-        """Register all flows."""
+        """Register all flows, once the table has come out of reset."""
+        await self.flow_status()
         for number, flow in enumerate(self.flows):
             code = await self.insert(number, flow)
             assert not code, f"flow {flow.name}: status {code}"
@@ -144,11 +145,15 @@ class NicBench:
         """Run a flow command and wait for it; gives the status code."""
         word = self.registers.pack("flow_command", **fields)
         await self.axil.write(self.registers.address("flow_command"), word)
+        return await self.flow_status()
+
+    async def flow_status(self):
+        """The status code of the last flow command, when it is over."""
         for _ in range(1000):
             status = self.registers.unpack("flow_status", await self.read("flow_status"))
             if not status["busy"]:
                 return status["code"]
-        raise AssertionError(f"flow command {fields} is still busy")
+        raise AssertionError("the flow table is still busy")
 
     async def read(self, name):
         """The word of a register."""

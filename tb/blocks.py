@@ -44,7 +44,7 @@ class _Blocks(Elaboratable):
                 value = Value.cast(value)
                 # These hang on others. ``ready`` of a lane is a constant.
                 if not isinstance(value, Const) and (name, path[0]) not in (
-                        ("icrc", "i"), ("cam", "dport_again")):
+                        ("icrc", "i"), ("cam", "key_again")):
                     found["__".join((name, *map(str, path)))] = value, None
         return found
 
@@ -55,7 +55,7 @@ class _Blocks(Elaboratable):
         if "icrc" in self._blocks:
             parser, icrc, cam = (self._blocks[name] for name in ("parser", "icrc", "cam"))
             m.d.comb += [icrc.i.valid.eq(parser.o.valid), icrc.i.payload.eq(parser.o.payload),
-                         cam.dport_again.eq(cam.i.payload.dport)]
+                         cam.key_again.eq(cam.i.payload)]
         return m
 
 

@@ -134,7 +134,7 @@ class Parsed(data.StructLayout):
     frame_bytes : where the IP datagram ends, from the frame's first byte
     payload : the opcode carries payload, and TVer is 0
     only : the packet is a whole message
-    dport_again : the UDP destination port of the key, for the second half of a CAM's comparisons
+    key_again : the same as ``key``, for the second half of a CAM's comparisons
     record : what the metadata record takes from the headers
     """
 
@@ -159,7 +159,7 @@ class Parsed(data.StructLayout):
             "payload": 1,
             "only": 1,
             "key": FlowKey,
-            "dport_again": 16,
+            "key_again": FlowKey,
             "tagged": 1,
             "vlan": 12,
             "sport": 16,

@@ -59,8 +59,8 @@ class FlowCam(wiring.Component):
     Members
     -------
     i : lane of :class:`FlowKey`, the lookups
-    dport_again : the UDP destination port in ``i`` from registers of its own: half of the entries
-        compare with it, since one register could not reach them all
+    key_again : the key in ``i`` from registers of its own: half of the entries compare with it,
+        since one register could not reach them all
     o : lane of :class:`Lookup`, their results in order
     commands : stream of :class:`FlowCommand`
     status : :class:`FlowStatus` of the last command, valid while ``commands.ready``
@@ -72,7 +72,7 @@ class FlowCam(wiring.Component):
         self._flows = flows
         super().__init__({
             "i": In(stream.Signature(FlowKey, always_ready=True)),
-            "dport_again": In(16),
+            "key_again": In(FlowKey),
             "o": Out(stream.Signature(Lookup, always_ready=True)),
             "commands": In(stream.Signature(FlowCommand)),
             "status": Out(unsigned(4)),
@@ -90,7 +90,7 @@ class FlowCam(wiring.Component):
         return m
 
     def _elaborate_lookup(self, m, valids, keys, contexts):
-        key, result = self.i.payload, self.o.payload
+        result = self.o.payload
         target = Cat(result.hit, result.flow, result.context)
         answers = [Cat(Const(1, 1), Const(n, 16), context) for n, context in enumerate(contexts)]
         compared = Signal()
@@ -98,8 +98,8 @@ class FlowCam(wiring.Component):
         # The port is compared apart from the rest, so that no bit of the key is compared twice.
         ports, rests = [], []
         for n, entry in enumerate(keys):
-            dport = key.dport if n < self._flows // 2 else self.dport_again
-            port = valids[n] & (entry.dport == dport)
+            key = self.i.payload if n < self._flows // 2 else self.key_again
+            port = valids[n] & (entry.dport == key.dport)
             rest = Cat(getattr(entry, name) == getattr(key, name)
                        for name in ("ipv6", "src", "dst", "qpn")).all()
             ports.append(Copies(m, port, len(target), name=f"port_{n}"))

@@ -104,7 +104,7 @@ class TrimNic(wiring.Component):
         connect(m, classifier.keys, flow_table.i)
         connect(m, flow_table.o, classifier.lookups)
         if not config.hashed:
-            m.d.comb += flow_table.dport_again.eq(parser.o.payload.dport_again)
+            m.d.comb += flow_table.key_again.eq(parser.o.payload.key_again)
         m.d.comb += truncator.i_soon.eq(stripper.o_soon)
         connect(m, stripper.o, truncator.i)
         m.d.comb += [

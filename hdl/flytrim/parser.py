@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .checksum import compress
-from .context import LENGTH_BITS, SEEN_BITS, Parsed, Received
+from .context import LENGTH_BITS, SEEN_BITS, FlowKey, Parsed, Received
 from .logic import BITS, KEEP, Copies, select
 from .packet import reverse_bytes, take
 from .verdict import Reason
@@ -197,8 +197,11 @@ class Parser(wiring.Component):
             out.has_bth.eq(reached(h.IPV4.size + l4_end, h.IPV6.size + l4_end)),
         ]
 
-        self._decode_ip(m, out, at4, at6, aligned.ip4, aligned.ip6)
-        self._decode_transport(m, out, at4, at6, aligned)
+        key = Signal(FlowKey)
+        self._decode_ip(m, out, key, at4, at6, aligned.ip4, aligned.ip6)
+        self._decode_transport(m, out, key, at4, at6, aligned)
+        first, again = Copies(m, key, 2 * BITS, name="key")
+        m.d.comb += [self.o.payload.key.eq(first), self.o.payload.key_again.eq(again)]
         self._decode_extensions(m, out, aligned.l4, opcodes)
         m.d.sync += [
             out.tagged.eq(~located.tags[0]),
@@ -206,7 +209,7 @@ class Parser(wiring.Component):
             out.sport.eq(take(aligned.l4, h.UDP.sport)),
         ]
 
-    def _decode_ip(self, m, out, at4, at6, ip4, ip6):
+    def _decode_ip(self, m, out, key, at4, at6, ip4, ip6):
         def v4(field):
             return take(ip4, field)
 
@@ -231,12 +234,14 @@ class Parser(wiring.Component):
             m.d.comb += reason.eq(Reason.NOT_UDP)
 
         words = [reverse_bytes(ip4[bit:bit + 16]) for bit in range(0, len(ip4), 16)]
+        m.d.comb += [
+            key.ipv6.eq(is6),
+            key.src.eq(v4(h.IPV4.src) | v6(h.IPV6.src)),
+            key.dst.eq(v4(h.IPV4.dst) | v6(h.IPV6.dst)),
+        ]
         m.d.sync += [
             out.header_reason.eq(reason),
             out.checksum.eq(Cat(compress(words, 4))),
-            out.key.ipv6.eq(is6),
-            out.key.src.eq(v4(h.IPV4.src) | v6(h.IPV6.src)),
-            out.key.dst.eq(v4(h.IPV4.dst) | v6(h.IPV6.dst)),
             out.record.ecn.eq(v4(h.IPV4.ecn) | v6(h.IPV6.ecn)),
             out.frame_bytes.eq(select(
                 [(at4[n], (v4(h.IPV4.total_length) + l3)[:17])
@@ -245,7 +250,7 @@ class Parser(wiring.Component):
                    for n, l3 in enumerate(h.L3_OFFSETS)])),
         ]
 
-    def _decode_transport(self, m, out, at4, at6, aligned):
+    def _decode_transport(self, m, out, key, at4, at6, aligned):
         def bth(field):
             return take(aligned.l4, field, base=h.UDP.size)
 
@@ -277,15 +282,16 @@ class Parser(wiring.Component):
         ip_payload_agrees = Mux(
             at4.any(), take(aligned.ip4, h.IPV4.total_length) == udp_length + h.IPV4.size,
             take(aligned.ip6, h.IPV6.payload_length) == udp_length)
-        dport, again = Copies(m, take(aligned.l4, h.UDP.dport), 2 * BITS, name="dport")
-        m.d.comb += [self.o.payload.key.dport.eq(dport), self.o.payload.dport_again.eq(again)]
+        m.d.comb += [
+            key.dport.eq(take(aligned.l4, h.UDP.dport)),
+            key.qpn.eq(bth(h.BTH.dest_qp)),
+        ]
         m.d.sync += [
             out.header_bytes.eq(Cat(Const(2, 2), (stack + beside)[:5])),
             out.length.eq(udp_length - Cat(pad_count, beside)),
             out.sound.eq(ip_payload_agrees & fits),
             out.payload.eq(payload & (bth(h.BTH.tver) == 0)),
             out.only.eq(only),
-            out.key.qpn.eq(bth(h.BTH.dest_qp)),
             out.record.opcode.eq(opcode),
             out.record.psn.eq(bth(h.BTH.psn)),
             out.record.pad_count.eq(pad_count),

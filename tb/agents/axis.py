@@ -25,9 +25,9 @@ class Frame:
     data: bytes
     error: bool = False
     side: int = 0
-    ended: bool = field(default=True, compare=False)
     first_cycle: int | None = field(default=None, compare=False)
     last_cycle: int | None = field(default=None, compare=False)
+    ended: bool = field(default=True, compare=False)
 
     def __repr__(self):
         return (f"Frame({len(self.data)} bytes {self.data[:64].hex()}, error={self.error}, "

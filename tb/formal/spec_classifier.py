@@ -5,14 +5,20 @@ from amaranth import Cat, Signal
 from proof import Fault, Opened, Proof, Spec, small_config
 
 from flytrim.classifier import Classifier
+from flytrim.flow_cam import FlowCam
+from flytrim.flow_hash import FlowHash
 from flytrim.verdict import Reason
 
 
 class ClassifierSpec(Spec):
     """Headers, lengths and table answers are arbitrary in every cycle; the frames are legal."""
 
+    def __init__(self, lookup_cycles):
+        self.lookup_cycles = lookup_cycles
+
     def specify(self, m):
-        classifier = Classifier(small_config(side_width=2))
+        lookup, latency = self.lookup_cycles, self.lookup_cycles + 1
+        classifier = Classifier(small_config(side_width=2), lookup)
         m.submodules.classifier = inner = Opened(classifier)
         i, o = classifier.i, classifier.o
         beat, last = i.payload.beat, i.payload.beat.packet.last
@@ -29,12 +35,12 @@ class ClassifierSpec(Spec):
         self.check("asks_in_the_end", ~(i.valid & last) | asked | ask)
         self.check("asks_for_its_key", ~ask | (classifier.keys.payload == i.payload.key))
 
-        came, answered = self.past(i.valid, 3), self.past(ask, 3)
+        came, answered = self.past(i.valid, latency), self.past(ask, latency)
         self.check("beat_for_beat", o.valid == came)
         self.check("beat_unchanged", ~o.valid | (o.payload.beat.as_value()
-                                                 == self.past(beat.as_value(), 3)))
+                                                 == self.past(beat.as_value(), latency)))
         self.check("decided_when_asked",
-                   ~o.valid | (o.payload.decided == self.past(asked | ask, 3)))
+                   ~o.valid | (o.payload.decided == self.past(asked | ask, latency)))
         self.check("decision_holds", answered | (decision == self.past(decision)))
 
         # The same seen at the output alone.
@@ -52,14 +58,14 @@ class ClassifierSpec(Spec):
         told, known = Cat(length, limit, limited), classifier.lookups.payload.as_value()
         self.check("lengths_come_a_cycle_early", ~(answered & self.past(limited[0]))
                    | (classifier.decision.cut == self.past((length - limit)[:16])))
-        self.check("lengths_hold", self.past(ask, 2) | (known != self.past(known))
+        self.check("lengths_hold", self.past(ask, lookup) | (known != self.past(known))
                    | (told == self.past(told)))
         self.check("limited_as_one", limited.any() == limited.all())
         self.check("limit_is_less", ~limited.any() | (limit < length))
 
         self.invariant("undecided_is_unasked", inner["undecided"] == ~asked)
         self.invariant("asked_inside", ~asked | inside)
-        self.invariant("under_way_is_asked", under_way == self.past(asked, 3))
+        self.invariant("under_way_is_asked", under_way == self.past(asked, latency))
 
         self.cover("late_decision",
                    o.valid & out_last & answered & self.past(o.valid & ~out_last, 2))
@@ -74,8 +80,7 @@ FAULTS = (
           old="(undecided & ~complete)", new="~complete",
           caught=("asks_once", "stable_while_it_passes", "decided_never_falls")),
     Fault(name="decided for its own beat only", file=FILE,
-          old="self._delay_beats(m, ~undecided | complete,",
-          new="self._delay_beats(m, undecided & complete,",
+          old="late(~undecided | complete,", new="late(undecided & complete,",
           caught=("decided_never_falls", "decided_when_asked")),
     Fault(name="decision follows the headers", file=FILE,
           old="with m.If(load):", new="with m.If(1):",
@@ -83,9 +88,13 @@ FAULTS = (
     Fault(name="length follows the headers", file=FILE,
           old="with m.If(deciding):", new="with m.If(1):", caught=("lengths_hold",)),
     Fault(name="limit that is none", file=FILE,
-          old="exceeds = header.length > context", new="exceeds = header.length >= context",
+          old="exceeds(header.length, limit[:16])", new="~exceeds(limit[:16], header.length)",
           caught=("limit_is_less",)),
 )
 
-PROOFS = [Proof(name="classifier", says="one decision a frame, stable while the frame passes",
-                spec=ClassifierSpec, depth=5, reach=10, faults=FAULTS)]
+PROOFS = [
+    Proof(name=name, says="one decision a frame, stable while the frame passes",
+          spec=lambda table=table: ClassifierSpec(table.latency), depth=table.latency + 3,
+          reach=table.latency + 8, faults=FAULTS if table is FlowCam else ())
+    for name, table in (("classifier", FlowCam), ("classifier_5", FlowHash))
+]

@@ -25,7 +25,7 @@ class FlowCamSpec(Spec):
     def specify(self, m):
         cam = FlowCam(self.flows)
         m.submodules.cam = self.inner = Opened(cam)
-        m.d.comb += cam.dport_again.eq(cam.i.payload.dport)
+        m.d.comb += cam.key_again.eq(cam.i.payload)
         self.free(cam.i.valid, cam.commands.valid, cam.commands.payload.operation,
                   cam.commands.payload.flow)
         for struct in (cam.i.payload, cam.commands.payload.key, cam.commands.payload.context):

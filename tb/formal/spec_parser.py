@@ -162,6 +162,7 @@ class ParserSpec(Spec):
             o.frame_bytes == start + Mux(v6, number(ip, 4, 2) + 40, number(ip, 2, 2))))
         right("ports", udp_start + 4, ~is_ip | (
             (o.sport == number(udp, 0, 2)) & (o.key.dport == number(udp, 2, 2))))
+        self.check("key_twice", (o.key_again == o.key))
         right("qpn", ext_start, ~is_ip | (o.key.qpn == number(bth, 5, 3)))
 
         opcode, extension = bth[:8], Signal(5)
