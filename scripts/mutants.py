@@ -29,7 +29,7 @@ FLOOR = 0.95
 #: Tests by stage: a stage runs where those before it saw nothing.
 STAGES = (
     [*(f"tb/system/test_nic{about}.py"
-       for about in ("", "_verdicts", "_flows", "_overflow", "_rate")), "--widths", "64"],
+       for about in ("", "_verdicts", "_flows", "_overflow", "_rate", "_reset")), "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
 )

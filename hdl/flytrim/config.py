@@ -68,8 +68,12 @@ class NicConfig:
 
     @property
     def queue_beats(self):
-        """Depth of an output queue: room for one longest frame beside another, a power of two."""
-        return 1 << (2 * self.max_beats - 1).bit_length()
+        """Depth of an output queue, a power of two: room for a longest frame beside another one.
+
+        And for some beats on their way: else a longest frame that is taken back at its end leaves
+        the next one no room, although nothing waits.
+        """
+        return 1 << (2 * self.max_beats + 7).bit_length()
 
     @property
     def queue_records(self):

@@ -17,7 +17,7 @@ PORTS = {"bypass": "m_axis_bypass", "trim": "m_axis_trim", "meta": "m_axis_meta"
 @pytest.mark.model
 def test_nic_overflow(nic):
     model, parameters = nic
-    assert harness.run(model, __name__, parameters=parameters) >= 9
+    assert harness.run(model, __name__, parameters=parameters) >= 12
 
 
 def send(bench, count, longest, trimmed=0.6):
@@ -100,6 +100,22 @@ async def damaged_frames_leave_whole_or_not_at_all(dut, port):
         Reason.OVERSIZE, Reason.MAC_ERROR, Reason.TRUNCATED, Reason.ICRC}
     assert expected <= damaged, f"found room: {expected - damaged}"
     assert lost[-1] < end, f"frame {lost[-1]} is lost with the sinks back"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(longest=["trimmed", "bypassed", "too_long"])
+async def longest_frame_takes_no_room_from_the_next(dut, longest):
+    bench = await NicBench(dut).start()
+    overhead = len(frames.roce_frame("RC_SEND_MIDDLE", b"", minimum=0))
+    size = (bench.config.max_frame - overhead) // 4 * 4
+    fields = {"dqpn": STRANGER} if longest == "bypassed" else {}
+    if longest == "too_long":
+        fields["tail"] = bytes(100)
+    for number in range(3):
+        for key in ({}, {"dqpn": STRANGER}):
+            bench.send(frames.roce_frame("RC_SEND_MIDDLE", bench.rng.randbytes(size), **fields))
+            bench.send(frames.roce_frame("RC_SEND_ONLY", b"next", psn=number, **key))
+    await bench.finish(at_least=24)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
