@@ -115,8 +115,9 @@ class Parsed(data.StructLayout):
     A field is right from the beat on that holds its last byte. ``seen`` counts the frame's bytes up
     to and including this beat, and sticks at its largest value. Whoever compares ``seen`` with
     ``header_bytes`` need not care whether the latter is right yet: it is computed from bytes that
-    all stand before the shortest header's end, so once ``seen`` has reached it, it is. The one
-    exception is a frame that ends inside its VLAN tags, of which ``has_link`` is not set.
+    all stand before the shortest header's end, so once ``seen`` has reached it, it is. Until the
+    frame comes to its IP header, ``header_bytes`` is at least 26 and ``seen`` at most 21, so this
+    holds also for a frame that ends inside its VLAN tags.
 
     Members
     -------
