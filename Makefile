@@ -38,7 +38,7 @@ demo: $(STAMP) ## run 8-rank AllReduce traffic through the RTL and report what t
 .PHONY: test
 test: $(STAMP) ## run the regression; SEED=n takes another seed
 	echo "Running the tests with SEED=$(SEED)"
-	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS)
+	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --dist worksteal
 
 $(VENV)/.tools: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,tools]'
@@ -47,7 +47,7 @@ $(VENV)/.tools: $(STAMP)
 .PHONY: soak
 soak: $(STAMP) ## the same at every width, with a fresh seed and ten million hostile frames
 	echo "Running the tests with SEED=$(SEED)"
-	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --widths 64,128,256,512,1024 \
+	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --dist worksteal --widths 64,128,256,512,1024 \
 		--frames $(FRAMES)
 
 .PHONY: lint
