@@ -65,8 +65,8 @@ bench: $(STAMP) ## measure line rate and latency at every width, and the speed o
 	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/bench.py
 
 .PHONY: synth
-synth: $(VENV)/.tools ## map the 512-bit device to UltraScale+: cost, at most 7 levels and 64 loads
-	$(BIN)/flytrim synth nic --max-levels 7 --max-loads 64
+synth: $(VENV)/.tools ## map the 512-bit device to UltraScale+: cost, depth of logic, loads of nets
+	$(BIN)/flytrim synth nic --max-levels 8 --max-loads 105
 
 .PHONY: formal
 formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every planted fault
