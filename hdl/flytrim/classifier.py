@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from .checksum import compress, is_sound
 from .context import LENGTH_BITS, FlowKey, Lookup, Parsed, Received, RecordFields
-from .logic import BITS, KEEP, Copies, copies_for, delayed, exceeds
+from .logic import BITS, KEEP, Copies, copies_for, delayed, exceeds, load_soon
 from .verdict import Reason
 
 __all__ = ["Classified", "Classifier", "Decision"]
@@ -184,7 +184,7 @@ class Classifier(wiring.Component):
             m.d.comb += reason.eq(Reason.NO_FLOW)
         with m.Elif(~header.payload):
             m.d.comb += reason.eq(Reason.OPCODE)
-        with m.Elif(list(only)[-1] & too_long):
+        with m.Elif(only[-1] & too_long):
             m.d.comb += reason.eq(Reason.MESSAGE_LENGTH)
 
         belongs = ((header.reason == Reason.NONE) & lookup.dport_known & header.has_all
@@ -199,9 +199,7 @@ class Classifier(wiring.Component):
             decision.record.eq(header.record),
         ]
         held, new = Value.cast(self.decision), Value.cast(decision)
-        for load, part in Copies(m, deciding, len(held), name="load", reset=0).parts():
-            with m.If(load):
-                m.d.sync += held[part].eq(new[part])
+        load_soon(m, held, new, deciding, name="load")
 
     def _delay_beats(self, m, valid, parsed, decided, frame_bytes):
         """Beats beside the three cycles a decision takes."""

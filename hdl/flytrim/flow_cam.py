@@ -8,7 +8,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .context import FlowContext, FlowKey, Lookup
-from .logic import Copies, select
+from .logic import Copies, load_soon, select
 
 __all__ = ["FlowCam", "FlowCommand", "FlowOperation", "FlowStatus"]
 
@@ -111,7 +111,7 @@ class FlowCam(wiring.Component):
             m.d.comb += found[part].eq(select(
                 (port[n] & rest[n], answer[part])
                 for port, rest, answer in zip(ports, rests, answers, strict=True)))
-        self._write(m, target, found, self.i.valid, "result_load")
+        load_soon(m, target, found, self.i.valid, name="result_load")
 
     def _elaborate_commands(self, m, valids, keys, contexts):
         # What a key could collide with, entry by entry, to be read through one after the other.
@@ -126,8 +126,8 @@ class FlowCam(wiring.Component):
         will_be_ready = Signal()
         m.d.comb += self.commands.ready.eq(ready)
         m.d.sync += ready.eq(will_be_ready)
-        self._write(m, held.as_value(), self.commands.payload.as_value(), will_be_ready,
-                    "held_load", reset=1)
+        load_soon(m, held.as_value(), self.commands.payload.as_value(), will_be_ready,
+                  name="held_load", reset=1)
 
         entry, occupied = Signal(range(self._flows)), Signal()
         number, read_number = Signal(range(self._flows + 2)), Signal(range(self._flows))
@@ -201,12 +201,6 @@ class FlowCam(wiring.Component):
             m.d.sync += changing[n].eq(changes)
             with m.If(changing[n]):
                 m.d.sync += valids[n].eq(1)
-            self._write(m, key.as_value(), fresh.key.as_value(), changes, f"key_{n}_load")
-            self._write(m, context.as_value(), fresh.context.as_value(), changing[n],
-                        f"context_{n}_load")
-
-    def _write(self, m, target, value, soon, name, reset=0):
-        """``target`` takes ``value`` a cycle behind ``soon``, and after reset where it is set."""
-        for load, part in Copies(m, soon, len(target), name=name, reset=reset).parts():
-            with m.If(load):
-                m.d.sync += target[part].eq(value[part])
+            load_soon(m, key.as_value(), fresh.key.as_value(), changes, name=f"key_{n}_load")
+            load_soon(m, context.as_value(), fresh.context.as_value(), changing[n],
+                      name=f"context_{n}_load")

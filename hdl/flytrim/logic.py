@@ -3,7 +3,8 @@
 
 from amaranth import Signal, Value
 
-__all__ = ["KEEP", "Copies", "copies_for", "delayed", "exceeds", "select"]
+__all__ = ["KEEP", "Copies", "copies_for", "delayed", "exceeds", "load_soon",
+           "select"]
 
 #: Attribute of signals that synthesis must leave alone: not merge with an equal one, not fold into
 #: what they drive. Vivado honours it on registers and wires; ``flytrim synth`` sets it on the cells
@@ -94,3 +95,13 @@ class Copies:
         """(copy, slice of the bits that it serves), for all of them."""
         for n, copy in enumerate(self._copies):
             yield copy, slice(BITS * n, min(BITS * (n + 1), self._bits))
+
+
+def load_soon(m, target, value, soon, *, name, reset=0):
+    """``target`` takes ``value`` a cycle behind ``soon``, and after reset where ``reset`` is set.
+
+    The enables are :class:`Copies` named ``name``.
+    """
+    for load, part in Copies(m, soon, len(target), name=name, reset=reset).parts():
+        with m.If(load):
+            m.d.sync += target[part].eq(value[part])

@@ -6,7 +6,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .context import Parsed
-from .logic import Copies
+from .logic import Copies, load_soon
 
 __all__ = ["Stripped", "Stripper"]
 
@@ -80,10 +80,7 @@ class Stripper(wiring.Component):
 
         m.d.comb += next_shift.eq(Mux(self.i.valid, new.header_bytes, shift))
         m.d.sync += shift.eq(next_shift)
-        loads = Copies(m, self.i_soon, len(held_data), name="load", reset=0)
-        for load, part in loads.parts():
-            with m.If(load):
-                m.d.sync += held_data[part].eq(packet.data[part])
+        load_soon(m, held_data, packet.data, self.i_soon, name="load")
         with m.If(held_last):
             m.d.sync += [held_valid.eq(0), held_last.eq(0)]
         with m.If(self.i.valid):

@@ -56,7 +56,6 @@ def state(spec, m, now, following, seen):
                    | (strip["shift"] == spec.held.header[:shift_bits]))
     spec.invariant("held_more_is", ~held_valid | (
         strip["held_more"] == (previous.count > strip["shift"])))
-    spec.invariant("loads_are", Cat(load == spec.stripper.i.valid for load in strip["loads"]).all())
     spec.invariant("decided_is", (now.inside & now.undecided)
                    | (spec.decided.as_value() == spec.held.as_value())
                    | ~spec.held.ours)

@@ -82,7 +82,7 @@ FAULTS = (
     Fault(name="decided for its own beat only", file=FILE,
           old="late(~undecided | complete,", new="late(undecided & complete,",
           caught=("decided_never_falls", "decided_when_asked")),
-    Fault(name="decision follows the headers", file=FILE,
+    Fault(name="decision follows the headers", file="logic.py",
           old="with m.If(load):", new="with m.If(1):",
           caught=("decision_holds", "stable_while_it_passes")),
     Fault(name="length follows the headers", file=FILE,
