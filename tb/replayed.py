@@ -5,7 +5,7 @@ import frames
 
 from flytrim.model import Flow, NicModel
 from flytrim.sim.compare import Comparer, Difference
-from flytrim.sim.replay import Kind, Replay
+from flytrim.sim.replay import Replay
 from flytrim.sim.run import program_flows
 
 __all__ = ["FLOWS", "play"]
@@ -42,20 +42,12 @@ def play(program, config, items, about, *, overflow=False):
         program_flows(replay, FLOWS)
         replay.feed((item, None) if isinstance(item, bytes) else (item.frame, item.error)
                     for item in items)
-        last = []
-
-        def events():
-            for event in replay.events():
-                if event.kind == Kind.SUMMARY:
-                    last.append(event)
-                yield event
-
         try:
-            yield from comparer.outcomes(events())
+            yield from comparer.outcomes(replay.events())
             comparer.close(len(sent))
         except Difference as fault:
             raise AssertionError(_explain(fault, sent, about)) from None
-    summary = replay.summary(last[0])
+    summary = replay.totals
     assert (summary.frames, summary.stalls) == (len(sent), 0), f"{about}: {summary}"
     if len(sent) == len(items):
         assert summary.last_beat - summary.first_beat + 1 == summary.beats, f"{about}: {summary}"

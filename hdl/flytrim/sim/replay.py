@@ -129,6 +129,8 @@ class Replay:
     of its own, so that :meth:`events` can be read at the same time: neither pipe can fill up for
     good, and nothing is kept in memory.
 
+    ``totals`` is the :class:`Summary` of the run, None until its end.
+
     Parameters
     ----------
     program : path
@@ -138,6 +140,7 @@ class Replay:
     """
 
     def __init__(self, program, wave_file=None):
+        self.totals = None
         self._wave_file = wave_file
         self._process = subprocess.Popen([program, *([wave_file] if wave_file else [])],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -197,7 +200,7 @@ class Replay:
         self._feeder.start()
 
     def events(self):
-        """The events as they come, the summary last."""
+        """The events as they come, the summary last, which :attr:`totals` then holds, too."""
         read, unpack, size_of_head = self._process.stdout.read1, _head.unpack_from, _head.size
         new = tuple.__new__     # what Event() does, without a Python function in between
         rest = b""
@@ -212,9 +215,12 @@ class Replay:
                 after = at + size_of_head + size
                 if after > end:
                     break
-                yield new(Event, (kind, flags, cycle, data[at + size_of_head:after]))
+                event = new(Event, (kind, flags, cycle, data[at + size_of_head:after]))
                 if kind == Kind.SUMMARY:
+                    self.totals = self.summary(event)
+                    yield event
                     return
+                yield event
                 at = after
             rest = data[at:]
 

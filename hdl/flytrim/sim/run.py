@@ -92,19 +92,11 @@ def _replay(replay, capture, setup, options, takers, progress):
     comparer = Comparer(capture, NicModel(setup.flows, setup.config.max_frame),
                         every=CHECKS[options.check])
     add, write = takers
-    summary = None
-
-    def events():
-        nonlocal summary
-        for event in replay.events():
-            yield event
-        summary = replay.summary(event)
-
     try:
         replay.reset()
         program_flows(replay, setup.flows)
         replay.feed(((frame, False) for _, frame in capture), options.waves)
-        for outcome in comparer.outcomes(events()):
+        for outcome in comparer.outcomes(replay.events()):
             add(outcome)
             write(outcome)
             if progress and outcome.index % PROGRESS_FRAMES == 0:
@@ -112,6 +104,7 @@ def _replay(replay, capture, setup, options, takers, progress):
     except ReplayError as error:
         raise Difference(None, "simulation", "to run to its end", str(error)) from None
     comparer.close(capture.frames)
+    summary = replay.totals
     if summary.stalls:
         raise Difference(None, "receive port", "ready in every cycle",
                          f"{summary.stalls} cycles of waiting")
