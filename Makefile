@@ -62,11 +62,12 @@ coverage: $(STAMP) ## count the lines, branches and toggles of the Verilog that 
 
 .PHONY: bench
 bench: $(STAMP) ## measure line rate and latency at every width, and the speed of a replay
-	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/bench.py
+	SEED=$(SEED) PYTHONPATH=tb:tb/system $(BIN)/python scripts/bench.py
 
 .PHONY: synth
-synth: $(VENV)/.tools ## map the 512-bit device to UltraScale+: cost, depth of logic, loads of nets
-	$(BIN)/flytrim synth nic --max-levels 8 --max-loads 105
+synth: $(VENV)/.tools ## map the 512-bit device to UltraScale+: depth, loads, cost; chart what flows cost
+	$(BIN)/flytrim synth nic --max-levels 7 --max-loads 64
+	$(BIN)/python scripts/flow_cost.py
 
 .PHONY: formal
 formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every planted fault

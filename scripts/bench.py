@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Line rate and latency of the device at every width, and how fast a replay runs.
 
-    PYTHONPATH=tb python scripts/bench.py [--widths 64,512] [--frames N]
+    PYTHONPATH=tb:tb/system python scripts/bench.py [--widths 64,512] [--frames N]
 
 First table: frames back to back, trimmed and bypassed in turn, each held against the model on every
 bit; latency is from a frame's first beat in to its first beat out. Second table: for each header
 stack, cycles from the beat that completes the headers to the first beat of a longer payload, and
 from the frame's last beat to the payload where that is one beat, which leaves when the frame is
 known to be good; each must be one number. Third: N frames of 60 bytes through the compiled harness
-alone, and through ``flytrim sim`` with every output and every check. SEED is the seed of all that
-is random.
+alone, and through ``flytrim sim`` with every output and every check; and fewer frames of all kinds
+through the harness and through a bench in cocotb, the same ones. SEED is the seed of all that is
+random.
 
 Exit status 1 where not every cycle took a beat, a frame was lost, or a stack has two latencies.
 """
 
+import contextlib
 import os
 import random
 import subprocess
@@ -25,11 +27,13 @@ from pathlib import Path
 import click
 import frames
 import harness
+import test_nic_replay
 from rich.console import Console
 from rich.table import Table
 from scapy.utils import RawPcapWriter
 
 from flytrim.config import WIDTHS, NicConfig
+from flytrim.generate import nic_verilog
 from flytrim.model import Flow, NicModel
 from flytrim.sim.build import build, device_verilog
 from flytrim.sim.compare import Comparer
@@ -48,6 +52,8 @@ STACKS = {
 }
 #: Frames of the mixed row.
 MIXED = 5000
+#: Frames that go through a bench in cocotb.
+SLOW = 2000
 TOML = """\
 [device]
 width = 512
@@ -79,7 +85,7 @@ def rows(lanes, rng):
         "60 to 200 bytes, each": range(60, 201),
         "60 bytes": [60] * 1000,
         "65 bytes": [65] * 1000,
-        "around each beat": around(range(lanes, 1536, lanes)),
+        "around each beat": around(range(lanes, 9217, lanes)),
         "around powers of two": around(1 << n for n in range(6, 14)),
         "9,216 bytes": [9216] * 20,
     }
@@ -192,6 +198,25 @@ def replay_speed(count, console):
     console.print(f"  flytrim sim     {whole:>10,.0f} frames a second, every output, every check")
 
 
+def against_cocotb(console):
+    """Prints frames a second of the harness and of a cocotb bench, for the same frames."""
+    config = NicConfig(width=512)
+    program = build(config, device_verilog(config), say=console.print)
+    model = harness.build(nic_verilog(config), "flytrim_nic")
+    os.environ["REPLAY_FRAMES"] = str(SLOW)
+    sent = test_nic_replay.frames_of(harness.seed())
+    begun = time.perf_counter()
+    test_nic_replay.replayed(program, sent)
+    quick = SLOW / (time.perf_counter() - begun)
+    begun = time.perf_counter()
+    with contextlib.redirect_stdout(None):
+        harness.run(model, test_nic_replay.__name__, parameters={"width": 512})
+    slow = SLOW / (time.perf_counter() - begun)
+    console.print(f"\n{SLOW:,} frames of all kinds, 512 bits, the same answers in the same cycles:")
+    console.print(f"  replay harness  {quick:>10,.0f} frames a second")
+    console.print(f"  cocotb bench    {slow:>10,.0f} frames a second")
+
+
 @click.command()
 @click.option("--widths", default=",".join(map(str, WIDTHS)), show_default=True)
 @click.option("--frames", "count", default=1_000_000, show_default=True,
@@ -202,6 +227,7 @@ def main(widths, count):
     console.print(f"SEED={harness.seed()}")
     good = rate_tables([int(width) for width in widths.split(",")], console)
     replay_speed(count, console)
+    against_cocotb(console)
     sys.exit(not good)
 
 

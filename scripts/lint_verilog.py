@@ -8,6 +8,7 @@ slang may say is here, for the same reason: widths and signs are checked in Amar
 Verilog that Yosys writes is free in them.
 """
 
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from flytrim.generate import nic_verilog
 from flytrim.sim import verilator
 
 #: Of slang's diagnostics, those about widths, signs, and cases without default.
-SLANG_EXCEPTIONS = {"CaseDefault", "ArithOpMismatch", "SignConversion", "WidthTrunc",
+SLANG_EXCEPTIONS = {"CaseDefault", "ArithOpMismatch", "SignConversion", "WidthTruncate",
                     "WidthExpand", "UnsignedArithShift", "IntBoolConv", "CaseTypeMismatch"}
 
 
@@ -60,22 +61,34 @@ def lint_yosys(path, top):
 LINTERS = {"Verilator": lint_verilator, "slang": lint_slang, "Yosys check": lint_yosys}
 
 
+def tops():
+    """Every device there is to lint: each width with the one table of flows and the other."""
+    for width in WIDTHS:
+        yield NicConfig(width=width)
+        yield NicConfig(width=width, side_width=40, flows=4096)
+
+
+def lint(config):
+    """What each linter says of a device."""
+    with tempfile.TemporaryDirectory(prefix="lint-") as folder:
+        path = Path(folder, "flytrim_nic.v")
+        path.write_text(nic_verilog(config))
+        return {name: linter(path, path.stem) for name, linter in LINTERS.items()}
+
+
 def main():
     """Lint all, print a table, and what was said."""
-    table = Table("module", "bits", *LINTERS, box=None, padding=(0, 2, 0, 0))
+    table = Table("module", "bits", "flows", "side band", *LINTERS, box=None, padding=(0, 2, 0, 0))
     faults = []
-    with tempfile.TemporaryDirectory(prefix="lint-") as folder:
-        for width in WIDTHS:
-            for side_width in (0, 40):
-                path = Path(folder, f"nic_{width}_{side_width}.v")
-                path.write_text(nic_verilog(NicConfig(width=width, side_width=side_width)))
-                row = []
-                for name, linter in LINTERS.items():
-                    said = linter(path, "flytrim_nic")
-                    faults += [f"{path.name}: {name}: {line}" for line in said]
-                    row.append(f"{len(said)} faults" if said else "clean")
-                side = f" + {side_width} of side band" if side_width else ""
-                table.add_row("flytrim_nic", f"{width}{side}", *row)
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
+        configs = list(tops())
+        for config, said in zip(configs, pool.map(lint, configs), strict=True):
+            name = f"flytrim_nic, {config.width} bits, {config.flows} flows"
+            faults += [f"{name}: {linter}: {line}" for linter in LINTERS for line in said[linter]]
+            table.add_row("flytrim_nic", str(config.width), str(config.flows),
+                          str(config.side_width),
+                          *(f"{len(lines)} faults" if lines else "clean"
+                            for lines in said.values()))
     Console().print(table)
     for fault in faults[:40]:
         print(fault)

@@ -102,8 +102,8 @@ class Classifier(wiring.Component):
         late = functools.partial(delayed, m, cycles=self._wait)
         now = late(parsed, name="parsed")
         decide = late(decide, name="decide", reset=True)
-        header, only, deciding = self._header_tests(m, now, decide)
-        self._table_tests(m, header, only, deciding)
+        header, record, only, deciding = self._header_tests(m, now, decide)
+        self._table_tests(m, header, record, only, deciding)
         self._delay_beats(m, late(self.i.valid, name="valid", reset=True), now,
                           late(~undecided | complete, name="decided"), header.frame_bytes)
         return m
@@ -136,22 +136,24 @@ class Classifier(wiring.Component):
         with m.Elif(~first.has_udp):
             m.d.comb += reason.eq(Reason.TRUNCATED_HEADER)
 
+        # Kept out of shift registers, which are slow; the record, which no test asks for, is not.
         second = Signal(data.StructLayout({
             "reason": 8, "has_all": 1, "sound": 1, "payload": 1, "tagged": 1, "vlan": 12,
-            "sport": 16, "length": 16, "frame_bytes": 17, "record": RecordFields,
-        }), reset_less=True)
-        m.d.sync += [second.reason.eq(reason), second.has_all.eq(has_all)]
-        m.d.sync += [getattr(second, name).eq(getattr(first, name)) for name in
-                     ("sound", "payload", "tagged", "vlan", "sport", "record")]
+            "sport": 16, "length": 16, "frame_bytes": 17,
+        }), reset_less=True, attrs=KEEP)
+        record = Signal(RecordFields, reset_less=True)
+        m.d.sync += [second.reason.eq(reason), second.has_all.eq(has_all), record.eq(first.record)]
+        m.d.sync += [second[name].eq(first[name]) for name in
+                     ("sound", "payload", "tagged", "vlan", "sport")]
         # These are looked at until the frame has ended.
         with m.If(deciding):
             m.d.sync += [second.length.eq(first.length), second.frame_bytes.eq(first.frame_bytes)]
         only, held = Signal(), Signal(reset_less=True)
         m.d.comb += only.eq(Mux(deciding, first.only, held))
         m.d.sync += held.eq(only)
-        return second, Copies(m, only, BITS * len(self.limited), name="only"), deciding
+        return second, record, Copies(m, only, BITS * len(self.limited), name="only"), deciding
 
-    def _table_tests(self, m, header, only, deciding):
+    def _table_tests(self, m, header, record, only, deciding):
         """Third cycle: the tests from UDP on, by what the flow table knows.
 
         ``deciding`` is set a cycle earlier.
@@ -196,7 +198,7 @@ class Classifier(wiring.Component):
             decision.check_icrc.eq(context.check_icrc),
             decision.flow.eq(Mux(belongs, lookup.flow, 0)),
             decision.cut.eq(Mux(cut, header.length - limit, 0)),
-            decision.record.eq(header.record),
+            decision.record.eq(record),
         ]
         held, new = Value.cast(self.decision), Value.cast(decision)
         load_soon(m, held, new, deciding, name="load")
@@ -209,6 +211,12 @@ class Classifier(wiring.Component):
         second = Signal(layout, name="beat_2", reset_less=True)
         first_valid, second_valid = Signal(), Signal()
         out = Signal.like(self.o.payload, reset_less=True)
+        # Kept out of the shift registers that the rest becomes.
+        flags = Signal(4, reset_less=True, attrs=KEEP)
+
+        def flags_of(beat):
+            return Cat(beat.first, beat.oversize, beat.packet.last, beat.packet.error)
+
         m.d.sync += [
             first_valid.eq(valid),
             first.beat.eq(parsed.beat),
@@ -218,7 +226,8 @@ class Classifier(wiring.Component):
             second.eq(first),
             self.o.valid.eq(second_valid),
             out.beat.eq(second.beat),
+            flags.eq(flags_of(second.beat)),
             out.decided.eq(second.decided),
             out.truncated.eq(second.bytes < frame_bytes),
         ]
-        m.d.comb += self.o.payload.eq(out)
+        m.d.comb += [self.o.payload.eq(out), flags_of(self.o.payload.beat).eq(flags)]

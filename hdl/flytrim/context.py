@@ -8,6 +8,7 @@ the ``tdata`` of a stream, so their layouts are part of the product; fields stan
 from amaranth.lib import data
 
 from .headers import BTH, IPV6, L3_OFFSETS, MAX_HEADER_BYTES, UDP
+from .logic import copies_for
 from .packet import Packet
 
 __all__ = ["FlowContext", "FlowKey", "Lookup", "MetaRecord", "Parsed", "Received", "RecordFields",
@@ -128,11 +129,16 @@ class Parsed(data.StructLayout):
     at_beat : the number of the beat, one-hot; the last place stands for all further ones
     ipv4_at, ipv6_at : behind how many VLAN tags the header starts, one-hot; right from its first
         byte on
+    place, place_again : which of the first beats this is and where the header starts, in one:
+        ``at_beat[n]`` with each of ``ipv4_at``, then with each of ``ipv6_at``, for each n; twice,
+        since the bits that the ICRC masks are many
     has_link, has_ip, has_udp, has_bth : the frame has reached the end of that header
     header_bytes : Ethernet to last extension header, at most 110
     length : payload bytes by UDP length, header stack and pad count; modulo 2^16
     sound : the lengths agree
     frame_bytes : where the IP datagram ends, from the frame's first byte
+    frame_ends : the same from registers of their own, each for some lanes of a beat, see
+        :class:`flytrim.logic.Copies`
     payload : the opcode carries payload, and TVer is 0
     only : the packet is a whole message
     key_again : the same as ``key``, for the second half of a CAM's comparisons
@@ -140,15 +146,18 @@ class Parsed(data.StructLayout):
     """
 
     def __init__(self, config):
+        early = len(range(0, ICRC_MASKED_END, config.lanes))
         super().__init__({
             "beat": Received(config),
             "seen": SEEN_BITS,
             "bytes": LENGTH_BITS,
             "header_reason": 8,
             "checksum": data.ArrayLayout(16, 4),
-            "at_beat": len(range(0, ICRC_MASKED_END, config.lanes)) + 1,
+            "at_beat": early + 1,
             "ipv4_at": 3,
             "ipv6_at": 3,
+            "place": 6 * early,
+            "place_again": 6 * early,
             "has_link": 1,
             "has_ip": 1,
             "has_udp": 1,
@@ -157,6 +166,7 @@ class Parsed(data.StructLayout):
             "length": 16,
             "sound": 1,
             "frame_bytes": 17,
+            "frame_ends": data.ArrayLayout(17, copies_for(config.width)),
             "payload": 1,
             "only": 1,
             "key": FlowKey,

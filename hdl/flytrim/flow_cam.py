@@ -8,7 +8,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .context import FlowContext, FlowKey, Lookup
-from .logic import Copies, load_soon, select
+from .logic import KEEP, Copies, load_soon, same_parts, select
 
 __all__ = ["FlowCam", "FlowCommand", "FlowOperation", "FlowStatus"]
 
@@ -95,21 +95,23 @@ class FlowCam(wiring.Component):
         answers = [Cat(Const(1, 1), Const(n, 16), context) for n, context in enumerate(contexts)]
         compared = Signal()
         m.d.sync += [compared.eq(self.i.valid), self.o.valid.eq(compared)]
-        # The port is compared apart from the rest, so that no bit of the key is compared twice.
+        # In three parts, so that none is deep; one is the port, which must be told apart.
         ports, rests = [], []
         for n, entry in enumerate(keys):
             key = self.i.payload if n < self._flows // 2 else self.key_again
             port = valids[n] & (entry.dport == key.dport)
-            rest = Cat(getattr(entry, name) == getattr(key, name)
-                       for name in ("ipv6", "src", "dst", "qpn")).all()
+            rest = Signal(2, name=f"rest_{n}", reset_less=True)
+            m.d.sync += rest.eq(Cat(
+                (entry.src == key.src) & (entry.ipv6 == key.ipv6),
+                (entry.dst == key.dst) & (entry.qpn == key.qpn)))
             ports.append(Copies(m, port, len(target), name=f"port_{n}"))
-            rests.append(Copies(m, rest, len(target), name=f"rest_{n}"))
+            rests.append(rest)
         with m.If(compared):
             m.d.sync += result.dport_known.eq(Cat(port[0] for port in ports).any())
         found = Signal(len(target))
         for n, (_, part) in enumerate(ports[0].parts()):
             m.d.comb += found[part].eq(select(
-                (port[n] & rest[n], answer[part])
+                (port[n] & rest.all(), answer[part])
                 for port, rest, answer in zip(ports, rests, answers, strict=True)))
         load_soon(m, target, found, self.i.valid, name="result_load")
 
@@ -130,28 +132,38 @@ class FlowCam(wiring.Component):
                   name="held_load", reset=1)
 
         entry, occupied = Signal(range(self._flows)), Signal()
+        # For the copy alone: by the time it is written, its number has been there for long.
+        row = Signal.like(entry, reset_less=True, attrs=KEEP)
+        m.d.sync += row.eq(entry)
         number, read_number = Signal(range(self._flows + 2)), Signal(range(self._flows))
         reading = Signal()
         m.d.comb += [
             entry.eq(held.flow),
             occupied.eq(Array(valids)[entry]),
             read.addr.eq(number),
-            write.addr.eq(entry),
+            write.addr.eq(row),
             write.data.key.eq(held.key),
             write.data.context.eq(held.context),
         ]
 
-        same_key = read.data.key.as_value() == held.key.as_value()
-        same_options = Cat(
-            getattr(read.data.context, name) == getattr(held.context, name)
-            for name in ("check_vlan", "vlan", "check_sport", "sport")).all()
+        def options(context):
+            return Cat(context.check_vlan, context.vlan, context.check_sport, context.sport)
+
         # Replacing an entry by a flow of the same key is no collision with itself.
         itself = (held.operation == FlowOperation.REPLACE) & (read_number == entry)
+        compared_one = Signal()
+        m.d.sync += compared_one.eq(reading & Array(valids)[read_number] & ~itself)
+        # The memory is slow: what it gives is compared in parts first.
+        same = {}
+        for name, one, other in (
+                ("key", read.data.key.as_value(), held.key.as_value()),
+                ("options", options(read.data.context), options(held.context))):
+            parts = same_parts(one, other)
+            same[name] = Signal(len(parts), name=f"same_{name}", reset_less=True)
+            m.d.sync += same[name].eq(parts)
         collides, overlaps = Signal(), Signal()
-        m.d.sync += [
-            collides.eq(reading & Array(valids)[read_number] & same_key & ~itself),
-            overlaps.eq(~same_options),
-        ]
+        m.d.comb += [collides.eq(compared_one & same["key"].all()),
+                     overlaps.eq(~same["options"].all())]
 
         written = Signal()
         with m.FSM():
@@ -172,11 +184,11 @@ class FlowCam(wiring.Component):
                     m.d.sync += self.status.eq(FlowStatus.OCCUPIED)
                 with m.Elif((held.operation != FlowOperation.INSERT) & ~occupied):
                     m.d.sync += self.status.eq(FlowStatus.EMPTY)
-                with m.Elif(held.operation == FlowOperation.DELETE):
-                    m.d.sync += valids.bit_select(entry, 1).eq(0)
                 with m.Else():
                     m.d.comb += will_be_ready.eq(0)
                     m.next = "Search"
+                    with m.If(held.operation == FlowOperation.DELETE):
+                        m.next = "Commit"
             with m.State("Search"):
                 m.d.sync += [number.eq(number + 1), read_number.eq(number), reading.eq(1)]
                 with m.If(collides):
@@ -200,7 +212,7 @@ class FlowCam(wiring.Component):
             changes = written & (fresh.flow[:len(entry)] == n)
             m.d.sync += changing[n].eq(changes)
             with m.If(changing[n]):
-                m.d.sync += valids[n].eq(1)
+                m.d.sync += valids[n].eq(fresh.operation != FlowOperation.DELETE)
             load_soon(m, key.as_value(), fresh.key.as_value(), changes, name=f"key_{n}_load")
             load_soon(m, context.as_value(), fresh.context.as_value(), changing[n],
                       name=f"context_{n}_load")

@@ -9,8 +9,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from . import headers as h
-from .context import Parsed
-from .logic import KEEP
+from .context import LENGTH_BITS, Parsed
+from .logic import BITS, exceeds
 from .packet import thermometer
 
 __all__ = ["IcrcChecker"]
@@ -83,17 +83,11 @@ class IcrcChecker(wiring.Component):
 
         # The beat that holds the datagram's last byte; those behind it are pad. The length counts
         # once the IP header is there: no datagram ends in it.
-        running, ends = Signal(), Signal()
+        running = Signal()
         before = Mux(parsed.beat.first, 1, running)
-        m.d.comb += ends.eq(before & parsed.has_ip & (parsed.bytes >= parsed.frame_bytes))
+        ends, inside = self._find_end(m, before)
         with m.If(self.i.valid):
             m.d.sync += running.eq(before & ~ends)
-
-        # The lanes from the end on, in the beat that holds it.
-        end_lane = parsed.frame_bytes[:(lanes - 1).bit_length()]
-        cuts, inside = Signal(attrs=KEEP), Signal(lanes)
-        m.d.comb += [cuts.eq(ends & end_lane.any()),
-                     inside.eq(~cuts.replicate(lanes) | thermometer(end_lane, lanes))]
 
         # First cycle: set the masked bits, add the seed, clear the lanes that do not count.
         masked = Signal(self._config.width, reset_less=True)
@@ -102,34 +96,58 @@ class IcrcChecker(wiring.Component):
             m.d.sync += masked.word_select(lane, 8).eq(
                 Mux(known & inside[lane], (byte | ones) ^ seed, 0))
         first = self._delay(m, valid=self.i.valid & before, first=parsed.beat.first, ends=ends,
-                            end_lane=end_lane)
+                            end_lane=parsed.frame_bytes[:(lanes - 1).bit_length()])
 
-        # Second cycle: what the beat adds to a register of zero, and how that differs from what
-        # the register must hold in the end.
+        # Second cycle: what the beat adds to a register of zero, each half of the lanes by itself,
+        # since the sum of all is deep; and how one half differs from what the register must hold
+        # in the end.
         columns = []
         for lane in range(lanes):
             columns += [advance(1 << bit, lanes - lane) for bit in range(8)]
+        half = len(columns) // 2
         now, expected = Signal(32), Signal(32)
-        added, missing = Signal(32, reset_less=True), Signal(32, reset_less=True)
+        added = [Signal(32, name=f"added_{n}", reset_less=True) for n in range(2)]
+        missing = Signal(32, reset_less=True)
         m.d.comb += [
-            now.eq(_linear(columns, masked)),
+            now.eq(_linear(columns[:half], masked[:half])),
             expected.eq(Array(Const(advance(RESIDUE, -end % lanes), 32)
                               for end in range(lanes))[first["end_lane"]]),
         ]
-        m.d.sync += [added.eq(now), missing.eq(now ^ expected)]
+        m.d.sync += [added[0].eq(now), added[1].eq(_linear(columns[half:], masked[half:])),
+                     missing.eq(now ^ expected)]
         second = self._delay(m, **{name: first[name] for name in ("valid", "first", "ends")})
 
-        # Third cycle: the register moves on; it ends well if it alone makes up what is missing.
+        # Third cycle: the register moves on; it ends well if it and the other half make up what is
+        # missing.
         state, moved, same = Signal(32), Signal(32), Signal(4)
         shifted = _linear([advance(1 << bit, lanes) for bit in range(32)], state)
-        m.d.comb += moved.eq(Mux(second["first"], 0, shifted))
+        m.d.comb += moved.eq(Mux(second["first"], 0, shifted) ^ added[1])
         with m.If(second["valid"]):
-            m.d.sync += state.eq(moved ^ added)
+            m.d.sync += state.eq(moved ^ added[0])
             with m.If(second["ends"]):
                 m.d.sync += same.eq(Cat(moved.word_select(n, 8) == missing.word_select(n, 8)
                                         for n in range(4)))
         m.d.comb += self.good.eq(same.all())
         return m
+
+    def _find_end(self, m, before):
+        """Whether the beat holds the datagram's last byte; the lanes that do not stand behind it.
+
+        The lanes have several copies of the end, so that none has to reach all their bits.
+        """
+        parsed, lanes = self.i.payload, self._config.lanes
+        found, inside = Signal(len(parsed.frame_ends)), Signal(lanes)
+        bytes_ = Cat(parsed.bytes, Const(0, len(parsed.frame_bytes) - LENGTH_BITS))
+        for n, end in enumerate(parsed.frame_ends):
+            end_lane, cuts = end[:(lanes - 1).bit_length()], Signal(name=f"cuts_{n}")
+            part = slice(BITS // 8 * n, min(BITS // 8 * (n + 1), lanes))
+            m.d.comb += [
+                found[n].eq(before & parsed.has_ip & ~exceeds(end, bytes_)),
+                cuts.eq(found[n] & end_lane.any()),
+                inside[part].eq((~cuts).replicate(len(inside[part]))
+                                | thermometer(end_lane, lanes, part)),
+            ]
+        return found[0], inside
 
     def _at_lanes(self, m):
         """For each lane: whether its byte is part of the datagram; its masked bits; its seed.
@@ -139,27 +157,26 @@ class IcrcChecker(wiring.Component):
         right before the IP header, and its two bytes in one beat.
         """
         parsed, lanes = self.i.payload, self._config.lanes
-        masks = {h.IPV4: _masked_bits(h.IPV4), h.IPV6: _masked_bits(h.IPV6)}
-        early, later = parsed.at_beat[:-1], parsed.at_beat[-1]
-        known = [[later] for _ in range(lanes)]
+        # One-hot: what is in none of the first beats is in a later one.
+        early = parsed.at_beat[:-1]
+        before_ip = [[here for number, here in enumerate(early)
+                      if number * lanes + lane < h.L3_OFFSETS[-1]] for lane in range(lanes)]
+        known = [[~Cat(beats).any()] for beats in before_ip]
         ones = [[Const(0, 8)] for _ in range(lanes)]
         seed = [[Const(0, 8)] for _ in range(lanes)]
-        for number, here in enumerate(early):
+        places = [(number, ip, start) for number in range(len(early))
+                  for ip in (h.IPV4, h.IPV6) for start in h.L3_OFFSETS]
+        for (number, ip, start), here, again in zip(
+                places, parsed.place, parsed.place_again, strict=True):
+            masks = _masked_bits(ip)
             for lane in range(lanes):
-                if number * lanes + lane >= h.L3_OFFSETS[-1]:
-                    known[lane].append(here)
-            for version, starts in ((h.IPV4, parsed.ipv4_at), (h.IPV6, parsed.ipv6_at)):
-                for n, start in enumerate(h.L3_OFFSETS):
-                    match = Signal(name=f"{version.name.lower()}_at_{start}_beat_{number}")
-                    m.d.comb += match.eq(here & starts[n])
-                    for lane in range(lanes):
-                        offset = number * lanes + lane - start
-                        if 0 <= offset and number * lanes + lane < h.L3_OFFSETS[-1]:
-                            known[lane].append(match)
-                        if offset in masks[version]:
-                            ones[lane].append(match.replicate(8) & masks[version][offset])
-                        if 0 <= offset < 4:
-                            seed[lane].append(match.replicate(8) & (SEED >> 8 * offset & 0xFF))
+                offset = number * lanes + lane - start
+                if offset in masks:
+                    ones[lane].append(here.replicate(8) & masks[offset])
+                if 0 <= offset and number * lanes + lane < h.L3_OFFSETS[-1]:
+                    known[lane].append(again)
+                if 0 <= offset < 4:
+                    seed[lane].append(again.replicate(8) & (SEED >> 8 * offset & 0xFF))
 
         return [[functools.reduce(operator.or_, terms) for terms in lane]
                 for lane in zip(known, ones, seed, strict=True)]

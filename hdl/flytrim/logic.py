@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logic that is to come out just so: flat selection, and registers in several copies."""
 
-from amaranth import Signal, Value
+from amaranth import Cat, Signal, Value
 
-__all__ = ["KEEP", "Copies", "copies_for", "delayed", "exceeds", "load_soon",
+__all__ = ["KEEP", "Copies", "copies_for", "delayed", "exceeds", "load_soon", "same_parts",
            "select"]
 
 #: Attribute of signals that synthesis must leave alone: not merge with an equal one, not fold into
@@ -36,6 +36,12 @@ def _compare(a, b):
     (low_more, low_same), (high_more, high_same) = (_compare(a[part], b[part]) for part in (
         slice(half), slice(half, None)))
     return high_more | high_same & low_more, high_same & low_same
+
+
+def same_parts(a, b):
+    """``a == b`` in parts of 18 bits, each of which is two levels of lookup tables."""
+    assert len(a) == len(b)
+    return Cat(a[n:n + 18] == b[n:n + 18] for n in range(0, len(a), 18))
 
 
 def delayed(m, value, cycles, *, name, reset=False):

@@ -71,13 +71,13 @@ def take(raw, field, *, base=0):
     return whole[low:low + field.width]
 
 
-def thermometer(count, lanes):
-    """``lanes`` bits, the lowest ``count`` of them set; ``lanes`` is a power of two.
+def thermometer(count, lanes, part=slice(None)):
+    """Of ``lanes`` bits, the lowest ``count`` of them set, a part; ``lanes`` is a power of two.
 
     Written out, since synthesis would make a chain of carries for each comparison.
     """
     bits = (lanes - 1).bit_length()
-    return Cat(count[bits:].any() | _exceeds(count[:bits], lane) for lane in range(lanes))
+    return Cat(count[bits:].any() | _exceeds(count[:bits], lane) for lane in range(lanes)[part])
 
 
 def _exceeds(value, constant):

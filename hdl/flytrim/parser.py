@@ -20,6 +20,15 @@ PAYLOAD_EXTENSION_BYTES = max(op.extension_bytes for op in h.OPCODES.values() if
 RECORD_BITS = 8 * (h.IMMDT.size + h.RETH.size)
 
 
+def words_beside(op):
+    """Words of four bytes in a UDP datagram beside the payload and its pad."""
+    return (h.UDP.size + h.BTH.size + op.extension_bytes + h.ICRC_BYTES) // 4
+
+
+#: What these can be.
+WORDS_BESIDE = sorted({words_beside(op) for op in h.OPCODES.values()})
+
+
 def one_of(value, constants):
     """Whether ``value`` equals one of the constants."""
     return Cat(value == constant for constant in constants).any()
@@ -40,13 +49,18 @@ class _Located(data.StructLayout):
 
 
 class _Aligned(data.StructLayout):
-    """A beat, and the headers of its frame, each from bit 0 on; zero where there is none."""
+    """A beat, and the headers of its frame, each from bit 0 on; zero where there is none.
+
+    Of the opcode is known which of :data:`WORDS_BESIDE` it has, one-hot, whether it has a payload,
+    and whether it is an ONLY.
+    """
 
     def __init__(self, config):
         super().__init__({
             "located": _Located(config), "seen": SEEN_BITS, "bytes": LENGTH_BITS,
             "ip4": 8 * h.IPV4.size, "ip6": 8 * h.IPV6.size, "tci": 8 * h.VLAN.size,
             "l4": 8 * (h.UDP.size + h.BTH.size + PAYLOAD_EXTENSION_BYTES),
+            "beside": len(WORDS_BESIDE), "payload": 1, "only": 1,
         })
 
 
@@ -163,10 +177,18 @@ class Parser(wiring.Component):
             now.located.eq(located),
             now.tci.eq(window[8 * h.ETHERNET.size:8 * (h.ETHERNET.size + h.VLAN.size)]),
         ]
+        # Signals of their own: Verilator misjudges a block that reads and writes one variable.
+        opcode = take(now.l4, h.BTH.opcode, base=h.UDP.size)
+        beside, payload, only = Signal(len(WORDS_BESIDE), init=1), Signal(), Signal()
+        with m.Switch(opcode):
+            for op in h.OPCODES.values():
+                with m.Case(op.code):
+                    m.d.comb += [beside.eq(1 << WORDS_BESIDE.index(words_beside(op))),
+                                 payload.eq(op.payload), only.eq(op.place is h.Place.ONLY)]
+        m.d.comb += [now.beside.eq(beside), now.payload.eq(payload), now.only.eq(only)]
         out_valid, out = Signal(), Signal.like(now, reset_less=True)
         m.d.sync += [out_valid.eq(valid), out.eq(now)]
-        opcodes = Copies(m, now.l4[8 * h.UDP.size:][:h.BTH.opcode.width], RECORD_BITS,
-                         name="opcode")
+        opcodes = Copies(m, opcode, RECORD_BITS, name="opcode")
         return out_valid, out, opcodes
 
     def _decode(self, m, valid, aligned, opcodes):
@@ -197,11 +219,18 @@ class Parser(wiring.Component):
             out.has_bth.eq(reached(h.IPV4.size + l4_end, h.IPV6.size + l4_end)),
         ]
 
-        key = Signal(FlowKey)
-        self._decode_ip(m, out, key, at4, at6, aligned.ip4, aligned.ip6)
+        key, frame_bytes = Signal(FlowKey), Signal.like(out.frame_bytes)
+        self._decode_ip(m, out, key, frame_bytes, at4, at6, aligned.ip4, aligned.ip6)
         self._decode_transport(m, out, key, at4, at6, aligned)
-        first, again = Copies(m, key, 2 * BITS, name="key")
-        m.d.comb += [self.o.payload.key.eq(first), self.o.payload.key_again.eq(again)]
+        place = Cat(here.replicate(len(starts)) & starts
+                    for here in located.at[:early] for starts in (at4, at6))
+        for name, value in (("key", key), ("place", place)):
+            first, again = Copies(m, value, 2 * BITS, name=name)
+            m.d.comb += [self.o.payload[name].eq(first),
+                         self.o.payload[f"{name}_again"].eq(again)]
+        ends = Copies(m, frame_bytes, self._config.width, name="frame_end")
+        m.d.comb += [one.eq(end) for one, end in zip(self.o.payload.frame_ends, ends, strict=True)]
+        m.d.sync += out.frame_bytes.eq(frame_bytes)
         self._decode_extensions(m, out, aligned.l4, opcodes)
         m.d.sync += [
             out.tagged.eq(~located.tags[0]),
@@ -209,7 +238,7 @@ class Parser(wiring.Component):
             out.sport.eq(take(aligned.l4, h.UDP.sport)),
         ]
 
-    def _decode_ip(self, m, out, key, at4, at6, ip4, ip6):
+    def _decode_ip(self, m, out, key, frame_bytes, at4, at6, ip4, ip6):
         def v4(field):
             return take(ip4, field)
 
@@ -238,47 +267,32 @@ class Parser(wiring.Component):
             key.ipv6.eq(is6),
             key.src.eq(v4(h.IPV4.src) | v6(h.IPV6.src)),
             key.dst.eq(v4(h.IPV4.dst) | v6(h.IPV6.dst)),
+            frame_bytes.eq(select(
+                [(at4[n], (v4(h.IPV4.total_length) + l3)[:17])
+                 for n, l3 in enumerate(h.L3_OFFSETS)]
+                + [(at6[n], (v6(h.IPV6.payload_length) + l3 + h.IPV6.size)[:17])
+                   for n, l3 in enumerate(h.L3_OFFSETS)])),
         ]
         m.d.sync += [
             out.header_reason.eq(reason),
             out.checksum.eq(Cat(compress(words, 4))),
             out.record.ecn.eq(v4(h.IPV4.ecn) | v6(h.IPV6.ecn)),
-            out.frame_bytes.eq(select(
-                [(at4[n], (v4(h.IPV4.total_length) + l3)[:17])
-                 for n, l3 in enumerate(h.L3_OFFSETS)]
-                + [(at6[n], (v6(h.IPV6.payload_length) + l3 + h.IPV6.size)[:17])
-                   for n, l3 in enumerate(h.L3_OFFSETS)])),
         ]
 
     def _decode_transport(self, m, out, key, at4, at6, aligned):
         def bth(field):
             return take(aligned.l4, field, base=h.UDP.size)
 
-        opcode, pad_count = bth(h.BTH.opcode), bth(h.BTH.pad_count)
-        udp_length = take(aligned.l4, h.UDP.length)
-        # Words from the UDP header on beside the payload; the one-hot choice of the opcode.
-        fixed = h.UDP.size + h.BTH.size + h.ICRC_BYTES
-        words = sorted({(fixed + op.extension_bytes) // 4 for op in h.OPCODES.values()})
-        chosen = Signal(len(words), init=1)
-        payload, only = Signal(), Signal()
-        with m.Switch(opcode):
-            for op in h.OPCODES.values():
-                with m.Case(op.code):
-                    m.d.comb += [
-                        chosen.eq(1 << words.index((fixed + op.extension_bytes) // 4)),
-                        payload.eq(op.payload),
-                        only.eq(op.place is h.Place.ONLY),
-                    ]
-
+        pad_count, udp_length = bth(h.BTH.pad_count), take(aligned.l4, h.UDP.length)
         # All is a multiple of four, but for the two bytes that Ethernet has more, and the pad.
         stack = select([(at4[n], Const((l3 + h.IPV4.size - h.ICRC_BYTES) // 4, 5))
                         for n, l3 in enumerate(h.L3_OFFSETS)]
                        + [(at6[n], Const((l3 + h.IPV6.size - h.ICRC_BYTES) // 4, 5))
                           for n, l3 in enumerate(h.L3_OFFSETS)])
-        beside = select((here, Const(count, 4)) for here, count in zip(chosen, words, strict=True))
+        choices = list(zip(aligned.beside, WORDS_BESIDE, strict=True))
+        beside = select((here, Const(words, 4)) for here, words in choices)
         fits = udp_length[6:].any() | select(
-            (here, udp_length[:6] >= Cat(pad_count, Const(count, 4)))
-            for here, count in zip(chosen, words, strict=True))
+            (here, udp_length[:6] >= Cat(pad_count, Const(words, 4))) for here, words in choices)
         ip_payload_agrees = Mux(
             at4.any(), take(aligned.ip4, h.IPV4.total_length) == udp_length + h.IPV4.size,
             take(aligned.ip6, h.IPV6.payload_length) == udp_length)
@@ -290,9 +304,9 @@ class Parser(wiring.Component):
             out.header_bytes.eq(Cat(Const(2, 2), (stack + beside)[:5])),
             out.length.eq(udp_length - Cat(pad_count, beside)),
             out.sound.eq(ip_payload_agrees & fits),
-            out.payload.eq(payload & (bth(h.BTH.tver) == 0)),
-            out.only.eq(only),
-            out.record.opcode.eq(opcode),
+            out.payload.eq(aligned.payload & (bth(h.BTH.tver) == 0)),
+            out.only.eq(aligned.only),
+            out.record.opcode.eq(bth(h.BTH.opcode)),
             out.record.psn.eq(bth(h.BTH.psn)),
             out.record.pad_count.eq(pad_count),
             out.record.solicited.eq(bth(h.BTH.solicited)),

@@ -52,8 +52,7 @@ class FlowCamSpec(Spec):
             ]
             with m.If(target):
                 m.d.comb += after[n].valid.eq(inserts)
-                with m.If(inserts):
-                    m.d.comb += [after[n].key.eq(command.key), after[n].context.eq(command.context)]
+                m.d.comb += [after[n].key.eq(command.key), after[n].context.eq(command.context)]
             m.d.sync += table[n].eq(present[n])
         with m.If(commands.ready):
             m.d.sync += [busy.eq(commands.valid), command.eq(commands.payload)]
@@ -84,7 +83,8 @@ class FlowCamSpec(Spec):
         check, search, commit, settle = (inner.state(name) for name in
                                          ("Check", "Search", "Commit", "Settle"))
         ready = cam.commands.ready
-        writes = busy & (expected == FlowStatus.DONE) & (command.operation != FlowOperation.DELETE)
+        writes = busy & (expected == FlowStatus.DONE)
+        deletes = command.operation == FlowOperation.DELETE
         self.invariant("busy_until_ready", busy | ready)
         self.invariant("held_is_command", ~busy | (Value.cast(held) == Value.cast(command)))
         self.invariant("nothing_said_yet", ready | (cam.status == FlowStatus.DONE))
@@ -110,11 +110,14 @@ class FlowCamSpec(Spec):
         passed = search | commit | settle
         self.invariant("passed_the_check", ~passed | writes | (
             expected == FlowStatus.DUPLICATE) | (expected == FlowStatus.OVERLAP))
+        self.invariant("row_is", ~passed | (inner["row"] == command.flow[:len(inner["row"])]))
+        self.invariant("deletes_unsearched", ~(search & deletes))
         self.invariant("number_in_range", ~search | (number <= flows + 1))
         self.invariant("reading_is", ~(check | search) | (inner["reading"] == (number != 0)))
         self.invariant("starts_at_zero", ~check | (number == 0))
         self.invariant("running_is", ready | (
-            running == Mux(check, 0, Mux(search, number + 1, flows + 3 + settle))))
+            running == Mux(check, 0, Mux(search, number + 1,
+                                           Mux(deletes, 1, flows + 3) + settle))))
         clashes, differ = Signal(flows), Signal(flows)
         for n, entry in enumerate(table):
             itself = (command.operation == FlowOperation.REPLACE) & (command.flow == n)
@@ -130,7 +133,7 @@ class FlowCamSpec(Spec):
             self.invariant(f"found_{n}", ~(search & (number == n + 2)) | (
                 (inner["collides"] == clashes[n])
                 & (~clashes[n] | (inner["overlaps"] == differ[n]))))
-            self.invariant(f"no_clash_{n}", ~(commit | settle | (
+            self.invariant(f"no_clash_{n}", ~((commit | settle) & ~deletes | (
                 search & (number > n + 2))) | ~clashes[n])
         self.invariant("found_nothing_yet", ~(search & (number < 2)) | ~inner["collides"])
 

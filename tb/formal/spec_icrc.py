@@ -67,13 +67,17 @@ class Frames(Spec):
         for n in range(len(parsed.at_beat) - 1):
             self.assume(parsed.at_beat[n] == (self.before == n * lanes))
         self.assume(parsed.at_beat[-1] == ~parsed.at_beat[:-1].any())
+        for place in (parsed.place, parsed.place_again):
+            self.assume(place == Cat(here & start for here in parsed.at_beat[:-1]
+                                     for start in (*parsed.ipv4_at, *parsed.ipv6_at)))
         for n, start in enumerate(STARTS):
             here = frame.ip & (frame.tags == n)
             self.assume((self.whole < start) | (
                 (parsed.ipv4_at[n] == (here & ~frame.ipv6))
                 & (parsed.ipv6_at[n] == (here & frame.ipv6))))
         self.assume(parsed.has_ip == (frame.ip & (self.whole >= head)))
-        self.assume(~parsed.has_ip | (parsed.frame_bytes == frame.end))
+        for end in (parsed.frame_bytes, *parsed.frame_ends):
+            self.assume(~parsed.has_ip | (end == frame.end))
 
     def ones(self, m, lane):
         """What reads as ones in the byte of ``lane``, and how far behind the IP start that is."""
@@ -135,12 +139,13 @@ class StepsSpec(Frames):
 
         adds = combined([linear((1 << bit).to_bytes(lanes, "little"))
                          for bit in range(8 * lanes)], taken)
-        self.check("beat_adds", ~self.past(open_, 2) | (inner["added"] == self.past(adds)))
+        added = inner["added_0"] ^ inner["added_1"]
+        self.check("beat_adds", ~self.past(open_, 2) | (added == self.past(adds)))
 
         moves = [linear((1 << bit).to_bytes(lanes, "little")) for bit in range(32)]
         register = inner["elaborate.state"]
         follows = self.past(Mux(self.past(self.inside, 2), combined(moves, register), 0)
-                            ^ inner["added"])
+                            ^ added)
         self.check("register_moves", ~self.past(open_, LATENCY) | (register == follows))
         self.check("register_waits", self.past(i.valid & ~self.over, LATENCY)
                    | (register == self.past(register)))
@@ -169,7 +174,7 @@ class TwoPastsSpec(Spec):
     """Two checkers with different pasts: from the frame on that both get, they say the same.
 
     Neither past, nor what stands between the beats, nor the facts beside them keep to any rule. In
-    place of each of the two sums stands any function at all, of which is known that it gives both
+    place of each sum stands any function at all, of which is known that it gives both
     checkers the same for the same bits.
     """
 
@@ -211,9 +216,9 @@ class TwoPastsSpec(Spec):
         self.cover("good", answered & one.good & ~self.past(answered, 4))
 
     def _any_sum(self, columns, bits):
-        """Stands in for :func:`flytrim.icrc._linear`; the two sums differ in how many columns."""
+        """Stands in for :func:`flytrim.icrc._linear`; the sums differ in their columns."""
         result = self.anything(32, "sum")
-        same = self.sums.setdefault(len(columns), [])
+        same = self.sums.setdefault(tuple(columns), [])
         for other_bits, other in same:
             self.assume((bits != other_bits) | (result == other))
         same.append((bits, result))

@@ -107,6 +107,10 @@ class ParserSpec(Spec):
         self.check("beats_counted", ~o.valid | Cat(
             self.o.payload.at_beat[n] == (Mux(open_, sent, 0) == n * lanes)
             for n in range(last_place)).all())
+        places = Cat(here & start for here in self.o.payload.at_beat[:-1]
+                     for start in (*self.o.payload.ipv4_at, *self.o.payload.ipv6_at))
+        self.check("places_twice", (self.o.payload.place == places)
+                   & (self.o.payload.place_again == places))
         self.check("beats_one_hot", ~o.valid | (
             self.o.payload.at_beat[-1] == ~self.o.payload.at_beat[:-1].any()))
         self.invariant("open_is_inside", open_ == self.past(self.inside, LATENCY))
@@ -163,6 +167,7 @@ class ParserSpec(Spec):
         right("ports", udp_start + 4, ~is_ip | (
             (o.sport == number(udp, 0, 2)) & (o.key.dport == number(udp, 2, 2))))
         self.check("key_twice", (o.key_again == o.key))
+        self.check("one_end", Cat(end == o.frame_bytes for end in o.frame_ends).all())
         right("qpn", ext_start, ~is_ip | (o.key.qpn == number(bth, 5, 3)))
 
         opcode, extension = bth[:8], Signal(5)
