@@ -14,7 +14,7 @@ from flytrim.generate import nic_verilog
 #: The devices that the benches run on. They differ in more than the width, so that each choice of a
 #: configuration is simulated somewhere.
 CONFIGS = {
-    64: {"width": 64, "flows": 128, "max_frame": 2048},
+    64: {"width": 64, "flows": 128, "max_frame": 2045},
     128: {"width": 128, "flows": 16, "max_frame": 1514, "side_width": 1},
     256: {"width": 256, "flows": 16, "max_frame": 4000, "side_width": 256},
     512: {"width": 512, "flows": 64, "max_frame": 9216, "side_width": 40},
