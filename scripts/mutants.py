@@ -37,7 +37,7 @@ STAGES = (
 )
 _BENCH_FAILURE = re.compile(r"^E\s+(?:harness\.)?BenchError: (\w+)", re.MULTILINE)
 _COCOTB_FAILURE = re.compile(r"^E\s+(\w+(?:/[^:\s]+)?): ", re.MULTILINE)
-_PYTEST_FAILURE = re.compile(r"^FAILED (\S+?)(?: - |$)", re.MULTILINE)
+_PYTEST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", re.MULTILINE)
 _TIMEOUT_SECONDS = 900
 
 
