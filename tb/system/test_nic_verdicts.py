@@ -161,6 +161,29 @@ async def icrc_is_checked_unless_the_flow_ignores_it(dut, ip):
     await bench.finish(at_least=100)
 
 
+def before_zero_bytes(register, count):
+    """What a CRC-32 register held ``count`` bytes of zero ago."""
+    for _ in range(8 * count):
+        top = register >> 31
+        register = (register ^ 0xEDB88320 * top) << 1 | top
+    return register
+
+
+@cocotb.test(**LIMIT)
+async def every_bit_of_the_crc_counts(dut):
+    """Errors in the ICRC that turn over one bit of the register, as it is at the beat's end."""
+    bench = await NicBench(dut).start()
+    lanes = bench.config.lanes
+    for words in range(lanes // 4):
+        whole = frames.roce_frame("RC_SEND_ONLY", bytes(4 * words), minimum=0)
+        for bit in range(32):
+            error = before_zero_bytes(1 << bit, 4 + -len(whole) % lanes)
+            harmed = int.from_bytes(whole[-4:], "little") ^ error
+            judgement = bench.send(whole[:-4] + harmed.to_bytes(4, "little"))
+            assert judgement.reason is Reason.ICRC, (words, bit)
+    await bench.finish(at_least=64)
+
+
 #: Faults in the order of the tests. A frame too long is one whatever else it is: it cannot leave
 #: bit-exactly. A header is missed only where all before it is sound.
 FAULTS = {
