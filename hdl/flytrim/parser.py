@@ -49,19 +49,19 @@ class _Located(data.StructLayout):
 
 
 class _Aligned(data.StructLayout):
-    """A beat, and the headers of its frame, each from bit 0 on; zero where there is none.
-
-    Of the opcode is known which of :data:`WORDS_BESIDE` it has, one-hot, whether it has a payload,
-    and whether it is an ONLY.
-    """
+    """A beat, and the headers of its frame, each from bit 0 on; zero where there is none."""
 
     def __init__(self, config):
         super().__init__({
             "located": _Located(config), "seen": SEEN_BITS, "bytes": LENGTH_BITS,
             "ip4": 8 * h.IPV4.size, "ip6": 8 * h.IPV6.size, "tci": 8 * h.VLAN.size,
             "l4": 8 * (h.UDP.size + h.BTH.size + PAYLOAD_EXTENSION_BYTES),
-            "beside": len(WORDS_BESIDE), "payload": 1, "only": 1,
         })
+
+
+#: What an opcode means: one-hot which of :data:`WORDS_BESIDE`; whether it has a payload, and is an
+#: ONLY.
+_MEANING = data.StructLayout({"beside": len(WORDS_BESIDE), "payload": 1, "only": 1})
 
 
 class Parser(wiring.Component):
@@ -177,21 +177,21 @@ class Parser(wiring.Component):
             now.located.eq(located),
             now.tci.eq(window[8 * h.ETHERNET.size:8 * (h.ETHERNET.size + h.VLAN.size)]),
         ]
-        # Signals of their own: Verilator misjudges a block that reads and writes one variable.
+        out_valid, out = Signal(), Signal.like(now, reset_less=True)
+        m.d.sync += [out_valid.eq(valid), out.eq(now)]
         opcode = take(now.l4, h.BTH.opcode, base=h.UDP.size)
-        beside, payload, only = Signal(len(WORDS_BESIDE), init=1), Signal(), Signal()
+        opcodes = Copies(m, opcode, RECORD_BITS, name="opcode")
+        meaning = Signal(_MEANING, reset_less=True)
+        m.d.sync += meaning.eq(_MEANING.const({"beside": 1}))
         with m.Switch(opcode):
             for op in h.OPCODES.values():
                 with m.Case(op.code):
-                    m.d.comb += [beside.eq(1 << WORDS_BESIDE.index(words_beside(op))),
-                                 payload.eq(op.payload), only.eq(op.place is h.Place.ONLY)]
-        m.d.comb += [now.beside.eq(beside), now.payload.eq(payload), now.only.eq(only)]
-        out_valid, out = Signal(), Signal.like(now, reset_less=True)
-        m.d.sync += [out_valid.eq(valid), out.eq(now)]
-        opcodes = Copies(m, opcode, RECORD_BITS, name="opcode")
-        return out_valid, out, opcodes
+                    m.d.sync += meaning.eq(_MEANING.const({
+                        "beside": 1 << WORDS_BESIDE.index(words_beside(op)),
+                        "payload": op.payload, "only": op.place is h.Place.ONLY}))
+        return out_valid, out, opcodes, meaning
 
-    def _decode(self, m, valid, aligned, opcodes):
+    def _decode(self, m, valid, aligned, opcodes, meaning):
         """Third cycle: fields, lengths, and the reasons that need no table."""
         out = Signal.like(self.o.payload, reset_less=True)
         located, seen = aligned.located, aligned.seen
@@ -221,7 +221,7 @@ class Parser(wiring.Component):
 
         key, frame_bytes = Signal(FlowKey), Signal.like(out.frame_bytes)
         self._decode_ip(m, out, key, frame_bytes, at4, at6, aligned.ip4, aligned.ip6)
-        self._decode_transport(m, out, key, at4, at6, aligned)
+        self._decode_transport(m, out, key, at4, at6, aligned, meaning)
         place = Cat(here.replicate(len(starts)) & starts
                     for here in located.at[:early] for starts in (at4, at6))
         for name, value in (("key", key), ("place", place)):
@@ -279,7 +279,7 @@ class Parser(wiring.Component):
             out.record.ecn.eq(v4(h.IPV4.ecn) | v6(h.IPV6.ecn)),
         ]
 
-    def _decode_transport(self, m, out, key, at4, at6, aligned):
+    def _decode_transport(self, m, out, key, at4, at6, aligned, meaning):
         def bth(field):
             return take(aligned.l4, field, base=h.UDP.size)
 
@@ -289,7 +289,7 @@ class Parser(wiring.Component):
                         for n, l3 in enumerate(h.L3_OFFSETS)]
                        + [(at6[n], Const((l3 + h.IPV6.size - h.ICRC_BYTES) // 4, 5))
                           for n, l3 in enumerate(h.L3_OFFSETS)])
-        choices = list(zip(aligned.beside, WORDS_BESIDE, strict=True))
+        choices = list(zip(meaning.beside, WORDS_BESIDE, strict=True))
         beside = select((here, Const(words, 4)) for here, words in choices)
         fits = udp_length[6:].any() | select(
             (here, udp_length[:6] >= Cat(pad_count, Const(words, 4))) for here, words in choices)
@@ -304,8 +304,8 @@ class Parser(wiring.Component):
             out.header_bytes.eq(Cat(Const(2, 2), (stack + beside)[:5])),
             out.length.eq(udp_length - Cat(pad_count, beside)),
             out.sound.eq(ip_payload_agrees & fits),
-            out.payload.eq(aligned.payload & (bth(h.BTH.tver) == 0)),
-            out.only.eq(aligned.only),
+            out.payload.eq(meaning.payload & (bth(h.BTH.tver) == 0)),
+            out.only.eq(meaning.only),
             out.record.opcode.eq(bth(h.BTH.opcode)),
             out.record.psn.eq(bth(h.BTH.psn)),
             out.record.pad_count.eq(pad_count),
