@@ -14,6 +14,8 @@ soak: SEED ?= $(FRESH)
 # Hostile frames at each of five widths, with as many good ones between them: ten million in all, about
 # ten minutes of two cores. `make test` sends 20,000 at each width.
 soak: FRAMES ?= 2000000
+# Sums held against SoftFloat: a minute or two. `make test` takes a million.
+soak: VECTORS ?= 100000000
 
 .DEFAULT_GOAL := help
 .SILENT:
@@ -45,10 +47,10 @@ $(VENV)/.tools: $(STAMP)
 	touch $@
 
 .PHONY: soak
-soak: $(STAMP) ## the same at every width, with a fresh seed and ten million hostile frames
+soak: $(STAMP) ## the same at every width, with a fresh seed, ten million hostile frames and 100 million sums
 	echo "Running the tests with SEED=$(SEED)"
 	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --dist worksteal --widths 64,128,256,512,1024 \
-		--frames $(FRAMES)
+		--frames $(FRAMES) --vectors $(VECTORS)
 
 .PHONY: lint
 lint: $(VENV)/.tools ## check the Python sources, and the Verilog of every top at every width

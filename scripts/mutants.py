@@ -35,6 +35,9 @@ STAGES = (
     ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
 )
+#: The stages of faults in the arithmetic, which no other test sees.
+ARITHMETIC = ([f"tb/unit/test_fp32_{unit}.py" for unit in (
+    "adder", "minmax", "convert", "node", "fused", "exact")],)
 _BENCH_FAILURE = re.compile(r"^E\s+(?:harness\.)?BenchError: (\w+)", re.MULTILINE)
 _COCOTB_FAILURE = re.compile(r"^E\s+(\w+(?:/[^:\s]+)?): ", re.MULTILINE)
 _PYTEST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", re.MULTILINE)
@@ -55,7 +58,8 @@ def run(mutant):
             "SEED": os.environ.get("SEED", "1")}
         bench = BENCHES.get(mutant["file"])
         nearest = [[f"tb/unit/test_{bench}.py", "--widths", "64"]] if bench else []
-        for stage in (*nearest, *STAGES):
+        arithmetic = mutant["file"].startswith("fp32/")
+        for stage in ARITHMETIC if arithmetic else (*nearest, *STAGES):
             try:
                 done = subprocess.run(
                     [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *stage],

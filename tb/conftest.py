@@ -29,6 +29,8 @@ def pytest_addoption(parser):
                      help="widths of the data path to test, in bits (default: 64,512)")
     parser.addoption("--frames", type=int, default=os.environ.get("FRAMES", "20000"),
                      help="hostile frames to send at each width (default: 20000)")
+    parser.addoption("--vectors", type=int, default=os.environ.get("VECTORS", "1000000"),
+                     help="sums to hold against SoftFloat (default: 1000000)")
 
 
 def pytest_configure(config):
@@ -59,6 +61,11 @@ def pytest_generate_tests(metafunc):
         widths = [int(width) for width in metafunc.config.getoption("--widths").split(",")]
         metafunc.parametrize("width", widths, ids=[f"{width}bit" for width in widths],
                              scope="session")
+
+
+@pytest.fixture(scope="session")
+def vectors(pytestconfig):
+    return pytestconfig.getoption("--vectors")
 
 
 @functools.cache

@@ -187,6 +187,22 @@ def nic(output, **device):
     _write(output, nic_verilog(config))
 
 
+_latency = click.option("--latency", type=click.IntRange(3, 11), default=8, show_default=True,
+                        help="Cycles from operands to sum.")
+
+
+@generate.command("fp32-adder")
+@_latency
+@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
+              help="Where to write.")
+def generate_adder(output, latency):
+    """Sum of two binary32, one a cycle: module flytrim_fp32_adder."""
+    from .generate import adder_verilog
+
+    _check_folder(output)
+    _write(output, adder_verilog(latency))
+
+
 @cli.group()
 def synth():
     """Synthesise with the open tools and report cost, depth and fan-out."""
@@ -212,6 +228,35 @@ def synth_nic(target, max_levels, max_loads, **device):
         if limit is not None and found > limit:
             click.echo(f"flytrim: {found} {what}, {limit} allowed", err=True)
             sys.exit(1)
+
+
+@synth.command("fp32-adder")
+@click.option("--target", type=click.Choice(["ecp5", "xcup"]), default="ecp5", show_default=True,
+              help="ecp5: with place and route, by nextpnr; xcup: UltraScale+ by Yosys.")
+@_latency
+@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True,
+              help="Runs of place and route; ecp5 alone.")
+@click.option("--lanes", type=click.IntRange(1), default=1, show_default=True,
+              help="Adders side by side.")
+@click.option("--min-mhz", type=float, metavar="F",
+              help="Exit status 1 where the median of the seeds is less; ecp5 alone.")
+def synth_adder(target, latency, seeds, lanes, min_mhz):
+    """Sum of two binary32, between registers."""
+    from .fp32.adder import Adder
+    from .generate import lanes_verilog
+    from .synth import ecp5, xcup
+    from .synth.report import print_outcome, print_report
+
+    console = Console(highlight=False)
+    text, chain = lanes_verilog(lambda: Adder(latency=latency), lanes)
+    if target == "xcup":
+        print_report(xcup.synthesize(text, "lanes"), console)
+        return
+    outcome = ecp5.synthesize(text, "lanes", seeds, _say)
+    print_outcome(outcome, chain, console)
+    if min_mhz is not None and outcome.median < min_mhz:
+        click.echo(f"flytrim: {outcome.median:.1f} MHz, {min_mhz:g} wanted", err=True)
+        sys.exit(1)
 
 
 def _say(sentence):

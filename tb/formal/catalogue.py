@@ -6,7 +6,7 @@ import importlib
 __all__ = ["BLOCKS", "find", "proofs"]
 
 BLOCKS = ("sink", "parser", "classifier", "flow_cam", "payload", "icrc", "admission", "queue",
-          "source", "registers")
+          "source", "registers", "fp32")
 
 
 def proofs():

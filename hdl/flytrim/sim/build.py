@@ -16,7 +16,7 @@ from pathlib import Path
 from ..errors import InputError
 from . import verilator
 
-__all__ = ["build", "cache_folder", "device_verilog"]
+__all__ = ["build", "cache_folder", "cached", "device_verilog", "digest"]
 
 _SOURCES = ("replay.cpp", "monitor.h", "protocol.h", "waves.h")
 # Higher levels take twice as long to compile and run no faster; the slow part runs once.
@@ -48,7 +48,7 @@ def device_verilog(config):
         from ..generate import nic_verilog
         target.write_text(nic_verilog(config))
 
-    return _cached(f"nic-{_digest(parts)}.v", write).read_text()
+    return cached(f"nic-{digest(parts)}.v", write).read_text()
 
 
 def build(config, verilog, waves=None, say=None):
@@ -83,25 +83,26 @@ def build(config, verilog, waves=None, say=None):
     ]
     sources = {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
     sources["flytrim_nic.v"] = verilog
-    key = _digest([*(arg for arg in command if not arg.isdecimal()), verilator.fingerprint(),
-                   *(f"{name}\0{text}" for name, text in sources.items())])
+    key = digest([*(arg for arg in command if not arg.isdecimal()), verilator.fingerprint(),
+                  *(f"{name}\0{text}" for name, text in sources.items())])
 
     def compile_it(target):
         if say:
             say(f"compiling {config.width} bits of hardware, once: about a minute")
         _compile(command, env, sources, target)
 
-    return _cached(f"replay-{key}", compile_it)
+    return cached(f"replay-{key}", compile_it)
 
 
-def _digest(parts):
-    digest = hashlib.sha256()
+def digest(parts):
+    """A name for texts, another one for other texts."""
+    total = hashlib.sha256()
     for part in parts:
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()[:24]
+        total.update(part.encode() + b"\0")
+    return total.hexdigest()[:24]
 
 
-def _cached(name, make):
+def cached(name, make):
     """The file ``name`` of the cache, made by ``make(path)`` where it is not there.
 
     It appears at once or not at all, and is made once where several processes want it.

@@ -5,7 +5,7 @@ from rich.table import Table
 
 from .netlist import CARRIES, LUTS
 
-__all__ = ["cost", "print_report"]
+__all__ = ["cost", "print_outcome", "print_report"]
 
 #: Paths and nets that a report shows.
 SHOWN = 8
@@ -37,3 +37,13 @@ def print_report(netlist, console):
     for net in netlist.widest(SHOWN):
         table.add_row(str(net.loads), net.name, net.driver)
     console.print(table)
+
+
+def print_outcome(outcome, chain, console):
+    """Cost and frequencies on ECP5; ``chain`` flip-flops that only feed the block are left out."""
+    for name, number in (("LUT4", outcome.luts), ("of these carry", 2 * outcome.carries),
+                         ("flip-flop", outcome.flip_flops - chain)):
+        console.print(f"{name:14} {number:>8,}")
+    for seed, frequency in enumerate(outcome.frequencies, 1):
+        console.print(f"MHz, seed {seed:<4} {frequency:>8.1f}")
+    console.print(f"{'MHz, median':14} {outcome.median:>8.1f}")
