@@ -2,6 +2,7 @@
 """Adder against SoftFloat, on every bit of sum and flags."""
 
 import functools
+import gc
 
 import arith
 import harness
@@ -90,6 +91,7 @@ def test_every_latency(latency):
 def test_refuses_other_latencies(latency):
     with pytest.raises(ValueError, match="latency is 3 to 11 cycles"):
         Adder(latency=latency)
+    gc.collect()
 
 
 def test_valid_keeps_pace():
