@@ -106,8 +106,7 @@ class Parser(wiring.Component):
             m.d.sync += number.eq(Mux(last, 0, number + 1))
         starts = range(0, 1 << SEEN_BITS, lanes)
         at, following = Signal(len(starts), init=1), Signal(len(starts))
-        m.d.comb += following.eq(Mux(
-            valid, Cat(last, at[:-1] & ~last.replicate(len(starts) - 1)), at))
+        m.d.comb += following.eq(Mux(valid, Mux(last, 1, at << 1), at))
         m.d.sync += at.eq(following)
 
         window = Signal(8 * h.MAX_HEADER_BYTES, reset_less=True)

@@ -272,7 +272,7 @@ FAULTS = (
           old="with m.If(valid):\n            m.d.sync += number",
           new="with m.If(1):\n            m.d.sync += number", caught=("bytes_counted",)),
     Fault(name="place in the window moves in gaps", file=FILE,
-          old="valid, Cat(last, at", new="1, Cat(last, at",
+          old="Mux(valid, Mux(last, 1, at << 1), at)", new="Mux(last, 1, at << 1)",
           caught=("seen_counted", "beats_counted")),
     Fault(name="tag forgotten after its beat", file=FILE,
           old="one_of(ethertype, constants), kept)", new="one_of(ethertype, constants), 0)",

@@ -25,7 +25,8 @@ class Operation(enum.IntFlag, shape=3):
 class Node(Adder):
     """An :class:`Adder` that does minimum and maximum too, and all three on integers.
 
-    Latency, registers and clock are those of the adder; it costs a fifth more. One result a cycle.
+    Latency and registers are those of the adder; it costs more by a comparison, two tests for NaN
+    and some gates. One result a cycle.
 
     * A minimum or maximum is chosen by the adder's own swap, and zero is added to it.
     * Integers pass as numbers: what is added to zero stays as it is, whatever its bits, where
