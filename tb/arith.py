@@ -18,7 +18,7 @@ from harness import BenchError
 from flytrim.sim import verilator
 from flytrim.sim.build import cached, digest
 
-__all__ = ["Units", "built", "call", "same", "shared_library"]
+__all__ = ["Units", "built", "call", "same"]
 
 _HERE = Path(__file__).parent
 _TOP = "arith"
@@ -119,11 +119,6 @@ def _environment():
     values = verilator.environment()
     headers = Path(shutil.which("verilator", path=values["PATH"])).parents[1] / "include"
     return values | {"CPLUS_INCLUDE_PATH": f"{headers}{os.pathsep}{headers / 'vltstd'}"}
-
-
-def shared_library(command, product, sources):
-    """As :func:`built`, by one command."""
-    return built(product, [command], sources)
 
 
 def built(product, commands, sources):

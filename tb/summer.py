@@ -2,15 +2,18 @@
 """A sum of many operands as a compiled model that takes arrays, thousands of beats in one call."""
 
 import ctypes
+import itertools
 from pathlib import Path
 
 import numpy as np
+import softfloat
+import sums
 from amaranth.back import verilog
-from arith import shared_library
+from arith import built
 
 from flytrim.sim import verilator
 
-__all__ = ["Summer"]
+__all__ = ["Summer", "adds_as_softfloat"]
 
 _TOP = "summer"
 
@@ -36,7 +39,7 @@ class Summer:
                      ("-MAKEFLAGS", flag)),
                    "-CFLAGS", f"-fPIC -std=c++17 -DOPERANDS={operands} -DLAST={int(last)}",
                    "-LDFLAGS", "-shared", f"{_TOP}.v", f"{_TOP}.cpp"]
-        path = shared_library(command, f"obj/lib{_TOP}.so", {
+        path = built(f"obj/lib{_TOP}.so", [command], {
             f"{_TOP}.v": text, f"{_TOP}.cpp": (Path(__file__).parent / f"{_TOP}.cpp").read_text()})
         self._library = ctypes.CDLL(str(path))
         self._library.reset(8)
@@ -69,3 +72,13 @@ class Summer:
         due[self._latency:] = (everything[:, 0] & everything[:, 1])[:-self._latency]
         assert (out[:, 0] == due).all(), f"latency is not {self._latency} cycles"
         return [(int(z), int(flags)) for _, z, flags in out[due]]
+
+
+def adds_as_softfloat(summer, rng, count):
+    """Fails unless sums of two operands are SoftFloat's: all special pairs and ``count`` more."""
+    pairs = [*itertools.product(sums.SPECIAL, repeat=2),
+             *(sums.operands(rng, 2) for _ in range(count))]
+    got = summer.run([(1, 3, pair) for pair in pairs])
+    z, flags = softfloat.add(*np.array(pairs, dtype=np.uint32).T.copy())
+    for pair, result, expected in zip(pairs, got, zip(z, flags, strict=True), strict=True):
+        assert result == expected, [f"{x:08x}" for x in pair]

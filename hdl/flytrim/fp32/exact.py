@@ -2,14 +2,14 @@
 """Exact sum: fixed point over the whole range of binary32, rounded once."""
 
 from amaranth import Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
 
 from ..logic import select
 from .number import FP32
 from .pipeline import Pipeline, shortest, spread
-from .round import Overrides, deliver, round_delays
+from .round import Overrides, deliver, round_delays, sum_members
 
 __all__ = ["ExactSum"]
 
@@ -76,15 +76,7 @@ class ExactSum(wiring.Component):
                         3.0, 2.0, 2.6, 2.4, 2.6, 2.6, 2.0, *round_delays(_REACH)]
         self.latency = shortest(self._delays, LONGEST) if latency is None else latency
         spread(self._delays, self.latency)
-        super().__init__({
-            "valid_i": In(1),
-            **({"last_i": In(1)} if beats > 1 else {}),
-            "x": In(data.ArrayLayout(FP32.layout, operands)),
-            "present": In(operands),
-            "valid_o": Out(1),
-            "z": Out(FP32.layout),
-            "flags": Out(5),
-        })
+        super().__init__(sum_members(operands, **({"last_i": In(1)} if beats > 1 else {})))
 
     def elaborate(self, platform):
         m = Module()

@@ -2,14 +2,13 @@
 """Fused sum: many operands aligned to the largest, added in one go, rounded once."""
 
 from amaranth import Cat, Const, Module, Mux
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
 from ..logic import delayed
 from .number import FP32
 from .pipeline import Pipeline, shortest, spread
-from .round import Overrides, deliver, round_delays
+from .round import Overrides, deliver, round_delays, sum_members
 
 __all__ = ["FusedSum"]
 
@@ -76,14 +75,7 @@ class FusedSum(wiring.Component):
                         *[2.0] * self._levels, *round_delays(self._reach)]
         self.latency = shortest(self._delays, LONGEST) if latency is None else latency
         spread(self._delays, self.latency)
-        super().__init__({
-            "valid_i": In(1),
-            "x": In(data.ArrayLayout(FP32.layout, operands)),
-            "present": In(operands),
-            "valid_o": Out(1),
-            "z": Out(FP32.layout),
-            "flags": Out(5),
-        })
+        super().__init__(sum_members(operands))
 
     def elaborate(self, platform):
         m = Module()

@@ -2,13 +2,21 @@
 """Normalises a sum in two's complement and rounds it, once; and what its operands override."""
 
 from amaranth import Cat, Const, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
 
 from .number import FP32
 
-__all__ = ["Overrides", "deliver", "round_delays"]
+__all__ = ["Overrides", "deliver", "round_delays", "sum_members"]
 
 #: Bits of a sum that reach the result: the significand and a bit that tells which half.
 _KEPT = FP32.significand_bits + 1
+
+
+def sum_members(operands, **more):
+    """Members of a sum of so many operands a beat; ``more`` stand beside ``valid_i``."""
+    return {"valid_i": In(1), **more, "x": In(data.ArrayLayout(FP32.layout, operands)),
+            "present": In(operands), "valid_o": Out(1), "z": Out(FP32.layout), "flags": Out(5)}
 
 
 class Overrides:

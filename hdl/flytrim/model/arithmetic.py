@@ -248,21 +248,19 @@ def tree_sum(operands, present=None):
 
 def widen(form, x):
     """The binary32 number that a number of 16 bits is; a signalling NaN is invalid."""
-    sign = _sign(form, x) << 31
-    if _is_nan(form, x):
-        return _quiet(BINARY32), INVALID if _is_signalling(form, x) else 0
-    if _magnitude(form, x) == _infinity(form):
-        return sign | _infinity(BINARY32), 0
-    count = _count(form, x)
-    return _rounded(BINARY32, count, _least(form)) if count else (sign, 0)
+    return _converted(form, BINARY32, x)
 
 
 def narrow(form, x):
     """The number of 16 bits nearest to a binary32 number, ties to even."""
-    sign = _sign(BINARY32, x) << form.exponent + form.fraction
-    if _is_nan(BINARY32, x):
-        return _quiet(form), INVALID if _is_signalling(BINARY32, x) else 0
-    if _magnitude(BINARY32, x) == _infinity(BINARY32):
-        return sign | _infinity(form), 0
-    count = _count(BINARY32, x)
-    return _rounded(form, count, _least(BINARY32)) if count else (sign, 0)
+    return _converted(BINARY32, form, x)
+
+
+def _converted(source, target, x):
+    sign = _sign(source, x) << target.exponent + target.fraction
+    if _is_nan(source, x):
+        return _quiet(target), INVALID if _is_signalling(source, x) else 0
+    if _magnitude(source, x) == _infinity(source):
+        return sign | _infinity(target), 0
+    count = _count(source, x)
+    return _rounded(target, count, _least(source)) if count else (sign, 0)
