@@ -37,7 +37,7 @@ STAGES = (
 )
 #: The stages of faults in the arithmetic, which no other test sees.
 ARITHMETIC = ([f"tb/unit/test_fp32_{unit}.py" for unit in (
-    "adder", "minmax", "convert", "node", "fused", "exact")],)
+    "adder", "minmax", "convert", "node", "fused", "exact", "tree")],)
 _BENCH_FAILURE = re.compile(r"^E\s+(?:harness\.)?BenchError: (\w+)", re.MULTILINE)
 _COCOTB_FAILURE = re.compile(r"^E\s+(\w+(?:/[^:\s]+)?): ", re.MULTILINE)
 _PYTEST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", re.MULTILINE)

@@ -18,7 +18,7 @@ from harness import BenchError
 from flytrim.sim import verilator
 from flytrim.sim.build import cached, digest
 
-__all__ = ["Units", "built", "call", "same"]
+__all__ = ["Units", "built", "call", "compiled", "same"]
 
 _HERE = Path(__file__).parent
 _TOP = "arith"
@@ -66,13 +66,7 @@ class Units:
     def __init__(self, *units):
         self._latencies = [unit.latency for unit in units]
         text = verilog.convert(_Top(units), name=_TOP, emit_src=False, strip_internal_attrs=True)
-        path = built(f"lib{_TOP}.so", [
-            ["verilator", "--cc", "--top-module", _TOP, "-Mdir", ".", *verilator.FAST_ARGS,
-             *verilator.LINT_ARGS, f"{_TOP}.v"],
-            # What the makefile does first: all of the model in one file.
-            ["make", "-f", f"V{_TOP}.mk", f"V{_TOP}__ALL.cpp"],
-            ["g++", "-O1", *_CXX, "-shared", "-o", f"lib{_TOP}.so", f"{_TOP}.cpp", _runtime()],
-        ], {f"{_TOP}.v": text, f"{_TOP}.cpp": (_HERE / f"{_TOP}.cpp").read_text()})
+        path = compiled(_TOP, text, {f"{_TOP}.cpp": (_HERE / f"{_TOP}.cpp").read_text()})
         self._library = ctypes.CDLL(path)
 
     def __call__(self, a, b, control=None, *, unit=0):
@@ -103,6 +97,25 @@ def call(function, count, *arguments):
             value = ctypes.c_void_p(value.ctypes.data)
         values.append(value)
     function(*values)
+
+
+def compiled(top, text, sources):
+    """The path of a shared library: a Verilated module, and ``<top>.cpp`` that includes all of it.
+
+    Parameters
+    ----------
+    top, text : str
+        Name of the module, and its Verilog.
+    sources : {str: str}
+        Names and texts of what is to be compiled with it.
+    """
+    return built(f"lib{top}.so", [
+        ["verilator", "--cc", "--top-module", top, "-Mdir", ".", "--output-split", "0",
+         *verilator.FAST_ARGS, *verilator.LINT_ARGS, f"{top}.v"],
+        # What the makefile does first: all of the model in one file.
+        ["make", "-f", f"V{top}.mk", f"V{top}__ALL.cpp"],
+        ["g++", "-O1", *_CXX, "-shared", "-o", f"lib{top}.so", f"{top}.cpp", _runtime()],
+    ], {f"{top}.v": text} | sources)
 
 
 @functools.cache

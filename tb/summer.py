@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sum of many operands as a compiled model that takes arrays, thousands of beats in one call."""
 
-import ctypes
 import itertools
-from pathlib import Path
 
 import numpy as np
 import softfloat
 import sums
-from amaranth.back import verilog
-from arith import built
-
-from flytrim.sim import verilator
+from streamed import Streamed
 
 __all__ = ["Summer", "adds_as_softfloat"]
-
-_TOP = "summer"
 
 
 class Summer:
@@ -30,19 +23,8 @@ class Summer:
 
     def __init__(self, component, operands):
         self._latency, self._operands = component.latency, operands
-        last = hasattr(component, "last_i")
-        text = verilog.convert(component, name=_TOP, emit_src=False, strip_internal_attrs=True)
-        command = ["verilator", "--cc", "--exe", "--build", "--top-module", _TOP, "-Mdir", "obj",
-                   "-o", f"lib{_TOP}.so", "--x-assign", "unique", "--x-initial", "unique", "-O3",
-                   *verilator.LINT_ARGS,
-                   *(arg for flag in (*verilator.MAKE_ARGS, "OPT_FAST=-O1") for arg in
-                     ("-MAKEFLAGS", flag)),
-                   "-CFLAGS", f"-fPIC -std=c++17 -DOPERANDS={operands} -DLAST={int(last)}",
-                   "-LDFLAGS", "-shared", f"{_TOP}.v", f"{_TOP}.cpp"]
-        path = built(f"obj/lib{_TOP}.so", [command], {
-            f"{_TOP}.v": text, f"{_TOP}.cpp": (Path(__file__).parent / f"{_TOP}.cpp").read_text()})
-        self._library = ctypes.CDLL(str(path))
-        self._library.reset(8)
+        self._several = hasattr(component, "last_i")
+        self._model = Streamed(component)
 
     def run(self, beats, seed=None):
         """[(z, flags)] of the sums, in order.
@@ -61,17 +43,18 @@ class Summer:
                             for last, mask, numbers in beats], dtype=np.uint32)
         rng = np.random.default_rng(seed)
         cycles = len(records) + (len(records) // 4 if seed is not None else 0)
-        everything = rng.integers(0, 1 << 32, (cycles + self._latency, 4 + self._operands),
-                                  dtype=np.uint32)
-        everything[:, 0] = 0
-        everything[np.sort(rng.choice(cycles, len(records), replace=False))] = records
-        out = np.zeros((len(everything), 3), dtype=np.uint32)
-        self._library.run(ctypes.c_uint64(len(everything)),
-                          ctypes.c_void_p(everything.ctypes.data), ctypes.c_void_p(out.ctypes.data))
-        due = np.zeros(len(everything), dtype=bool)
-        due[self._latency:] = (everything[:, 0] & everything[:, 1])[:-self._latency]
-        assert (out[:, 0] == due).all(), f"latency is not {self._latency} cycles"
-        return [(int(z), int(flags)) for _, z, flags in out[due]]
+        rows = rng.integers(0, 1 << 32, (cycles + self._latency, 4 + self._operands),
+                            dtype=np.uint32)
+        rows[:, 0] = 0
+        rows[np.sort(rng.choice(cycles, len(records), replace=False))] = records
+        words = -(-self._operands // 32)
+        out = self._model(valid_i=rows[:, 0], x=rows[:, 4:], present=rows[:, 2:2 + words],
+                          **({"last_i": rows[:, 1]} if self._several else {}))
+        due = np.zeros(len(rows), dtype=bool)
+        due[self._latency:] = (rows[:, 0] & rows[:, 1])[:-self._latency]
+        assert (out["valid_o"][:, 0] == due).all(), f"latency is not {self._latency} cycles"
+        return [(int(z), int(flags)) for z, flags in zip(
+            out["z"][due, 0], out["flags"][due, 0], strict=True)]
 
 
 def adds_as_softfloat(summer, rng, count):

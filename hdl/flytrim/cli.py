@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import click
@@ -163,10 +164,8 @@ def _device_options(command):
 
 
 def _device(options):
-    try:
+    with _refused():
         return NicConfig(**options)
-    except ValueError as error:
-        raise InputError(str(error)) from None
 
 
 @cli.group()
@@ -203,6 +202,61 @@ def generate_adder(output, latency):
     _write(output, adder_verilog(latency))
 
 
+class _Types(click.ParamType):
+    """Names of element types with commas between them."""
+
+    name = "types"
+
+    def convert(self, value, param, ctx):
+        from .fp32.element import ElementType
+
+        if not isinstance(value, str):
+            return value
+        names = [name.strip() for name in value.split(",")]
+        known = [each.name.lower() for each in ElementType]
+        for name in names:
+            if name not in known:
+                self.fail(f"{name!r} is no type: write some of {', '.join(known)}, with commas.")
+        return tuple(each for each in ElementType if each.name.lower() in names)
+
+
+def _tree_options(command):
+    """The options that make a ReductionTree."""
+    for option in (
+        click.option("--half-rate", is_flag=True,
+                     help="One lane for each 32 bits: beats of 16-bit types take two cycles."),
+        click.option("--latency", type=int, metavar="N",
+                     help="Cycles of a node of the tree, 3 to 11 (8 if not given), or of a fused "
+                          "or exact sum."),
+        click.option("--taps", default=0, show_default=True,
+                     help="Levels below the root with results of their own: 1 for the halves of "
+                          "the children, 2 for the quarters, too."),
+        click.option("--sum", type=click.Choice(["tree", "fused", "exact"]), default="tree",
+                     show_default=True,
+                     help="How numbers are added: two at a time, or all with one rounding."),
+        click.option("--types", type=_Types(), default="fp32,int32", show_default=True,
+                     help="Elements: some of fp32, int32, bf16, fp16."),
+        click.option("--children", default=8, show_default=True, help="2 to 64."),
+    ):
+        command = option(command)
+    return command
+
+
+@generate.command("fp32-tree")
+@_tree_options
+@click.option("--width", default=512, show_default=True, help="Bits of a beat of each child.")
+@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
+              help="Where to write.")
+def generate_tree(output, **options):
+    """Sum, minimum, maximum of the beats of many children: module flytrim_fp32_tree."""
+    from .generate import tree_verilog
+
+    _check_folder(output)
+    with _refused():
+        text = tree_verilog(**options)
+    _write(output, text)
+
+
 @cli.group()
 def synth():
     """Synthesise with the open tools and report cost, depth and fan-out."""
@@ -230,25 +284,53 @@ def synth_nic(target, max_levels, max_loads, **device):
             sys.exit(1)
 
 
+def _block_options(command):
+    """The options of what is synthesised between registers."""
+    for option in (
+        click.option("--min-mhz", type=float, metavar="F",
+                     help="Exit status 1 where the median of the seeds is less; ecp5 alone."),
+        click.option("--lanes", type=click.IntRange(1), default=1, show_default=True,
+                     help="Blocks side by side."),
+        click.option("--seeds", type=click.IntRange(1), default=3, show_default=True,
+                     help="Runs of place and route; ecp5 alone."),
+        click.option("--target", type=click.Choice(["ecp5", "xcup"]), default="ecp5",
+                     show_default=True,
+                     help="ecp5: with place and route, by nextpnr; xcup: UltraScale+ by Yosys."),
+    ):
+        command = option(command)
+    return command
+
+
 @synth.command("fp32-adder")
-@click.option("--target", type=click.Choice(["ecp5", "xcup"]), default="ecp5", show_default=True,
-              help="ecp5: with place and route, by nextpnr; xcup: UltraScale+ by Yosys.")
+@_block_options
 @_latency
-@click.option("--seeds", type=click.IntRange(1), default=3, show_default=True,
-              help="Runs of place and route; ecp5 alone.")
-@click.option("--lanes", type=click.IntRange(1), default=1, show_default=True,
-              help="Adders side by side.")
-@click.option("--min-mhz", type=float, metavar="F",
-              help="Exit status 1 where the median of the seeds is less; ecp5 alone.")
-def synth_adder(target, latency, seeds, lanes, min_mhz):
+def synth_adder(latency, **options):
     """Sum of two binary32, between registers."""
     from .fp32.adder import Adder
+
+    _synthesize(lambda: Adder(latency=latency), **options)
+
+
+@synth.command("fp32-tree")
+@_block_options
+@_tree_options
+@click.option("--width", default=32, show_default=True, help="Bits of a beat of each child.")
+def synth_tree(target, seeds, lanes, min_mhz, **options):
+    """Sum, minimum, maximum of the beats of many children, between registers."""
+    from .fp32.tree import ReductionTree
+
+    _synthesize(lambda: ReductionTree(**options), target, seeds, lanes, min_mhz)
+
+
+def _synthesize(make, target, seeds, lanes, min_mhz):
+    """Report what a block costs; status 1 where it is slower than it is to be."""
     from .generate import lanes_verilog
     from .synth import ecp5, xcup
     from .synth.report import print_outcome, print_report
 
     console = Console(highlight=False)
-    text, chain = lanes_verilog(lambda: Adder(latency=latency), lanes)
+    with _refused():
+        text, chain = lanes_verilog(make, lanes)
     if target == "xcup":
         print_report(xcup.synthesize(text, "lanes"), console)
         return
@@ -257,6 +339,19 @@ def synth_adder(target, latency, seeds, lanes, min_mhz):
     if min_mhz is not None and outcome.median < min_mhz:
         click.echo(f"flytrim: {outcome.median:.1f} MHz, {min_mhz:g} wanted", err=True)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _refused():
+    """What cannot be built is a fault of what was asked for."""
+    from amaranth.hdl import UnusedElaboratable
+
+    try:
+        yield
+    except ValueError as error:
+        # What was made before the fault was found will not be used.
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        raise InputError(str(error)) from None
 
 
 def _say(sentence):

@@ -5,10 +5,11 @@ from amaranth.back import verilog
 
 from . import __version__
 from .fp32.product import ValidAdder
+from .fp32.tree import ReductionTree
 from .nic import TrimNic
 from .synth.lanes import Lanes
 
-__all__ = ["adder_verilog", "lanes_verilog", "nic_verilog"]
+__all__ = ["adder_verilog", "lanes_verilog", "nic_verilog", "tree_verilog"]
 
 
 def nic_verilog(config):
@@ -37,6 +38,18 @@ def adder_verilog(latency):
     Returns the text.
     """
     return _text("flytrim_fp32_adder", ValidAdder(latency), f"latency {latency} cycles")
+
+
+def tree_verilog(children, width, **options):
+    """Verilog of a ``ReductionTree`` with top module ``flytrim_fp32_tree``.
+
+    Takes what that takes, and raises ``ValueError`` where that does. Returns the text.
+    """
+    tree = ReductionTree(children, width, **options)
+    cycles = " and ".join(str(each) for each in sorted(set(tree.latencies), reverse=True))
+    return _text("flytrim_fp32_tree", tree, (
+        f"{children} children, width {width} bits, sum {options['sum']}, types "
+        f"{' '.join(each.name.lower() for each in options['types'])}, latency {cycles} cycles"))
 
 
 def lanes_verilog(make, count):

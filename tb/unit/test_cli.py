@@ -225,6 +225,7 @@ def test_ends_with_the_first_difference(folder, flytrim, monkeypatch, frame, lie
 
 SIM_OPTIONS = SIM[2:]
 NIC = ("generate", "nic", "-o", "x.v")
+TREE = ("generate", "fp32-tree", "-o", "x.v")
 BAD = {
     "capture missing": (("sim", "none.pcap", *SIM_OPTIONS), (
         "none.pcap: is no readable capture: No such file or directory; give a pcap or pcapng "
@@ -258,6 +259,13 @@ BAD = {
         "width must be one of 64, 128, 256, 512, 1024 bits, not 48")),
     "flows": ((*NIC, "--flows", "65"), (
         "flows must be 1 to 64, or a power of two from 128 to 65536, not 65")),
+    "children": ((*TREE, "--children", "1"), "a reduction has 2 to 64 children, not 1"),
+    "types": ((*TREE, "--types", "fp32,fp64"), (
+        "Invalid value for '--types': 'fp64' is no type: write some of fp32, int32, bf16, fp16, "
+        "with commas. Try 'flytrim generate fp32-tree --help'.")),
+    "latency of a node": ((*TREE, "--latency", "2"), "latency is 3 to 11 cycles, not 2"),
+    "latency of a sum": ((*TREE, "--children", "8", "--sum", "fused", "--latency", "99"), (
+        "latency must be 1 to 24 cycles, not 99")),
     "no folder": ((*NIC, "--width", "64", "-o", "none/x.v"), (
         "none/x.v: its folder does not exist: make it first")),
 }
@@ -330,18 +338,22 @@ def test_prints_version_and_help(flytrim):
     assert "generate" in out + err
 
 
-def test_generates_the_same_bytes_in_every_run_under_every_hash_seed_and_folder(tmp_path):
+@pytest.mark.parametrize("product, options", [
+    ("nic", ("--width", "64")), ("fp32-adder", ("--latency", "3")),
+    ("fp32-tree", ("--children", "4", "--width", "32", "--types", "fp32,fp16", "--taps", "1"))])
+def test_generates_the_same_bytes_in_every_run_under_every_hash_seed_and_folder(
+        tmp_path, product, options):
     texts = set()
     for seed in "0", "1":
         folder = tmp_path / f"folder-{seed}"
         folder.mkdir()
         done = subprocess.run(
-            [sys.executable, "-m", "flytrim", "generate", "nic", "--width", "64", "-o", "nic.v"],
+            [sys.executable, "-m", "flytrim", "generate", product, *options, "-o", "it.v"],
             cwd=folder, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-        assert os.listdir(folder) == ["nic.v"]
-        texts.add((folder / "nic.v").read_bytes())
+        assert os.listdir(folder) == ["it.v"]
+        texts.add((folder / "it.v").read_bytes())
     [text] = texts
-    assert b"module flytrim_nic(" in text
+    assert f"module flytrim_{product.replace('-', '_')}(".encode() in text
     assert str(tmp_path).encode() not in text
     assert b".py" not in text, "the path of a source"

@@ -9,7 +9,7 @@ from .lead import lead
 from .number import FP32
 from .steps import run
 
-__all__ = ["Adder"]
+__all__ = ["Adder", "check_latency"]
 
 #: The steps that a register stands behind, by latency; one stands behind the last one, too.
 REGISTERS = {
@@ -26,6 +26,12 @@ REGISTERS = {
 }
 #: What is true of integers alone, in an adder of numbers alone.
 NEVER = Const(0, 1)
+
+
+def check_latency(latency):
+    """``ValueError`` unless an adder can take so many cycles."""
+    if latency not in REGISTERS:
+        raise ValueError(f"latency is {min(REGISTERS)} to {max(REGISTERS)} cycles, not {latency!r}")
 
 
 class Adder(wiring.Component):
@@ -65,9 +71,7 @@ class Adder(wiring.Component):
     """
 
     def __init__(self, fmt=FP32, latency=8, **more):
-        if latency not in REGISTERS:
-            raise ValueError(f"latency is {min(REGISTERS)} to {max(REGISTERS)} cycles, "
-                             f"not {latency!r}")
+        check_latency(latency)
         self.fmt, self.latency = fmt, latency
         #: Bits of a shift: as far as moves a significand and two bits out of sight.
         self._levels = (fmt.significand_bits + 2).bit_length()

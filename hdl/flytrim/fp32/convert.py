@@ -23,6 +23,9 @@ class Widen(wiring.Component):
         Of ``a``: no wider than binary32 in exponent and fraction.
     latency : int
         Cycles, 0 or 1. There is neither stall nor reset.
+    quiet : bool
+        Without it a NaN keeps its bits, at the upper end of the fraction, and raises nothing: what
+        follows will find a signalling one.
 
     Members
     -------
@@ -31,10 +34,10 @@ class Widen(wiring.Component):
     flags : bit 4 is invalid, which a signalling NaN raises; the others are zero
     """
 
-    def __init__(self, fmt, latency=1):
+    def __init__(self, fmt, latency=1, *, quiet=True):
         if latency not in (0, 1):
             raise ValueError(f"latency is 0 or 1 cycles, not {latency!r}")
-        self.fmt, self.latency = fmt, latency
+        self.fmt, self.latency, self._quiet = fmt, latency, quiet
         super().__init__({"a": In(fmt.width), "z": Out(32), "flags": Out(5)})
 
     def elaborate(self, platform):
@@ -59,8 +62,9 @@ class Widen(wiring.Component):
             exponent = Mux(tiny, exists.replicate(FP32.exponent_bits) & (rebias - Cat(shift)),
                            Mux(x.exponent.all(), FP32.special, exponent))
         below = Const(0, FP32.fraction_bits - len(fraction))
-        return {"z": Mux(nan, FP32.nan, Cat(below, fraction, exponent[:8], x.sign)),
-                "flags": Cat(Const(0, 4), signalling)}
+        z, flags = Cat(below, fraction, exponent[:8], x.sign), Cat(Const(0, 4), signalling)
+        return {"z": Mux(nan, FP32.nan, z), "flags": flags} if self._quiet else {
+            "z": z, "flags": Const(0, 5)}
 
 
 #: The steps of :class:`Narrow` that a register stands behind, by latency.

@@ -42,17 +42,19 @@ class MinMax(wiring.Component):
     flags : bit 4 is invalid, which a signalling NaN among the operands raises; the others are zero
     """
 
-    def __init__(self, fmt=FP32, latency=2):
+    def __init__(self, fmt=FP32, latency=2, **more):
         if latency < 1:
             raise ValueError(f"latency is a cycle or more, not {latency!r}")
         self.fmt, self.latency = fmt, latency
         super().__init__({"a": In(fmt.width), "b": In(fmt.width), "op": In(2),
-                          "z": Out(fmt.width), "flags": Out(5)})
+                          "z": Out(fmt.width), "flags": Out(5)} | more)
 
     def elaborate(self, platform):
         m = Module()
         registers = ("order", "choose") if self.latency > 1 else ("choose",)
-        result = run(m, (self.order, self.choose), registers, a=self.a, b=self.b, op=self.op)
+        inputs = {name: getattr(self, name) for name, member in self.signature.members.items()
+                  if member.flow is In}
+        result = run(m, (self.order, self.choose), registers, **inputs)
         for name in ("z", "flags"):
             late = delayed(m, result[name], self.latency - len(registers), name=name)
             m.d.comb += getattr(self, name).eq(late)
