@@ -22,11 +22,17 @@ import click
 
 ROOT = Path(__file__).parents[1]
 FLOOR = 0.95
+#: Units of the arithmetic that have tests of their own.
+ARITHMETIC = ("adder", "minmax", "convert", "node", "fused", "exact", "tree")
 #: Files whose faults a bench of their own is quickest to see.
 BENCHES = {
     "axis.py": "receive", "flow_cam.py": "flow_cam", "flow_hash.py": "flow_hash",
     "flow_hand.py": "flow_hash", "flow_overflow.py": "flow_hash", "port_table.py": "flow_hash",
     "registers/bank.py": "register_bank", "stream/queue.py": "queue",
+    "fp32/lead.py": "fp32_adder", "fp32/steps.py": "fp32_adder", "fp32/product.py": "fp32_adder",
+    "fp32/round.py": "fp32_fused", "fp32/pipeline.py": "fp32_fused", "fp32/lane.py": "fp32_tree",
+    "fp32/plain.py": "fp32_tree",
+    **{f"fp32/{unit}.py": f"fp32_{unit}" for unit in ARITHMETIC},
 }
 #: Tests by stage, behind that bench: a stage runs where those before it saw nothing.
 STAGES = (
@@ -35,17 +41,20 @@ STAGES = (
     ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
 )
-#: The stages of faults in the arithmetic, which no other test sees.
-ARITHMETIC = ([f"tb/unit/test_fp32_{unit}.py" for unit in (
-    "adder", "minmax", "convert", "node", "fused", "exact", "tree")],)
+#: The only stage of faults in the arithmetic, which no other test sees.
+ARITHMETIC_STAGES = ([f"tb/unit/test_fp32_{unit}.py" for unit in ARITHMETIC],)
 _BENCH_FAILURE = re.compile(r"^E\s+(?:harness\.)?BenchError: (\w+)", re.MULTILINE)
 _COCOTB_FAILURE = re.compile(r"^E\s+(\w+(?:/[^:\s]+)?): ", re.MULTILINE)
 _PYTEST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - |$)", re.MULTILINE)
 _TIMEOUT_SECONDS = 900
 
 
-def run(mutant):
-    """(mutant, what caught it or None) of one planted fault."""
+def run(mutant, models):
+    """(mutant, what caught it or None) of one planted fault.
+
+    Models of arithmetic that the fault is no part of are kept in the folder ``models``; those of
+    devices are large, and no two faults have one in common.
+    """
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         hardware = Path(folder, "hdl")
         shutil.copytree(ROOT / "hdl", hardware, ignore=shutil.ignore_patterns("__pycache__"))
@@ -53,13 +62,14 @@ def run(mutant):
         text = source.read_text()
         assert text.count(mutant["before"]) == 1, f"{mutant['name']}: has lost its place"
         source.write_text(text.replace(mutant["before"], mutant["after"]))
+        arithmetic = mutant["file"].startswith("fp32/")
         environment = os.environ | {
-            "PYTHONPATH": f"{hardware}:{ROOT / 'tb'}", "FLYTRIM_CACHE": f"{folder}/cache",
+            "PYTHONPATH": f"{hardware}:{ROOT / 'tb'}",
+            "FLYTRIM_CACHE": models if arithmetic else f"{folder}/cache",
             "SEED": os.environ.get("SEED", "1")}
         bench = BENCHES.get(mutant["file"])
         nearest = [[f"tb/unit/test_{bench}.py", "--widths", "64"]] if bench else []
-        arithmetic = mutant["file"].startswith("fp32/")
-        for stage in ARITHMETIC if arithmetic else (*nearest, *STAGES):
+        for stage in (*nearest, *(ARITHMETIC_STAGES if arithmetic else STAGES)):
             try:
                 done = subprocess.run(
                     [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *stage],
@@ -91,8 +101,9 @@ def main(only, jobs, json_path):
     mutants = [mutant for mutant in tomllib.loads((ROOT / "tb/mutants.toml").read_text())["mutant"]
                if re.search(only, f"{mutant['file']}: {mutant['name']}")]
     results = []
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        planted = [pool.submit(run, mutant) for mutant in mutants]
+    with (tempfile.TemporaryDirectory(prefix="mutants-") as models,
+          concurrent.futures.ThreadPoolExecutor(jobs) as pool):
+        planted = [pool.submit(run, mutant, models) for mutant in mutants]
         for done in concurrent.futures.as_completed(planted):
             mutant, catcher = done.result()
             results.append((mutant, catcher))
