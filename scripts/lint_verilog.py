@@ -9,6 +9,7 @@ Verilog that Yosys writes is free in them.
 """
 
 import concurrent.futures
+import functools
 import os
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from flytrim.config import WIDTHS, NicConfig
-from flytrim.generate import nic_verilog
+from flytrim.fp32.element import ElementType
+from flytrim.fp32.tree import SUMS
+from flytrim.generate import adder_verilog, nic_verilog, tree_verilog
 from flytrim.sim import verilator
 
 #: Of slang's diagnostics, those about widths, signs, and cases without default.
@@ -62,33 +65,44 @@ LINTERS = {"Verilator": lint_verilator, "slang": lint_slang, "Yosys check": lint
 
 
 def tops():
-    """Every device there is to lint: each width with the one table of flows and the other."""
+    """(top, options, function that makes the Verilog) of all there is to lint.
+
+    Devices at each width with the one table of flows and the other; the arithmetic in each form.
+    """
     for width in WIDTHS:
-        yield NicConfig(width=width)
-        yield NicConfig(width=width, side_width=40, flows=4096)
+        for config in (NicConfig(width=width), NicConfig(width=width, side_width=40, flows=4096)):
+            options = f"{width} bits, {config.flows} flows, side band {config.side_width} bits"
+            yield "flytrim_nic", options, functools.partial(nic_verilog, config)
+    yield "flytrim_fp32_adder", "8 cycles", functools.partial(adder_verilog, 8)
+    types = tuple(ElementType)
+    for options in ({"sum": each, "types": types[:2]} for each in SUMS):
+        yield ("flytrim_fp32_tree", f"5 children, 64 bits, sum {options['sum']}",
+               functools.partial(tree_verilog, 5, 64, **options))
+    for options in ({"taps": 2}, {"half_rate": True}):
+        [(name, value)] = options.items()
+        yield ("flytrim_fp32_tree", f"8 children, 64 bits, all types, {name} {value}",
+               functools.partial(tree_verilog, 8, 64, sum="tree", types=types, **options))
 
 
-def lint(config):
-    """What each linter says of a device."""
+def lint(top, make):
+    """What each linter says of a top."""
     with tempfile.TemporaryDirectory(prefix="lint-") as folder:
-        path = Path(folder, "flytrim_nic.v")
-        path.write_text(nic_verilog(config))
-        return {name: linter(path, path.stem) for name, linter in LINTERS.items()}
+        path = Path(folder, f"{top}.v")
+        path.write_text(make())
+        return {name: linter(path, top) for name, linter in LINTERS.items()}
 
 
 def main():
     """Lint all, print a table, and what was said."""
-    table = Table("module", "bits", "flows", "side band", *LINTERS, box=None, padding=(0, 2, 0, 0))
+    table = Table("module", "options", *LINTERS, box=None, padding=(0, 2, 0, 0))
     faults = []
+    names, options, makes = zip(*tops(), strict=True)
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
-        configs = list(tops())
-        for config, said in zip(configs, pool.map(lint, configs), strict=True):
-            name = f"flytrim_nic, {config.width} bits, {config.flows} flows"
-            faults += [f"{name}: {linter}: {line}" for linter in LINTERS for line in said[linter]]
-            table.add_row("flytrim_nic", str(config.width), str(config.flows),
-                          str(config.side_width),
-                          *(f"{len(lines)} faults" if lines else "clean"
-                            for lines in said.values()))
+        for name, option, said in zip(names, options, pool.map(lint, names, makes), strict=True):
+            faults += [f"{name}, {option}: {linter}: {line}"
+                       for linter in LINTERS for line in said[linter]]
+            table.add_row(name, option, *(f"{len(lines)} faults" if lines else "clean"
+                                          for lines in said.values()))
     Console().print(table)
     for fault in faults[:40]:
         print(fault)
