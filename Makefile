@@ -63,13 +63,15 @@ coverage: $(STAMP) ## count the lines, branches and toggles of the Verilog that 
 	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/line_coverage.py build/coverage
 
 .PHONY: bench
-bench: $(STAMP) ## measure line rate and latency at every width, and the speed of a replay
+bench: $(STAMP) ## measure line rate and latency at every width, speed of a replay, accuracy of sums
 	SEED=$(SEED) PYTHONPATH=tb:tb/system $(BIN)/python scripts/bench.py
+	SEED=$(SEED) $(BIN)/python scripts/sum_accuracy.py
 
 .PHONY: synth
-synth: $(VENV)/.tools ## map the 512-bit device to UltraScale+: depth, loads, cost; chart what flows cost
+synth: $(VENV)/.tools ## depth, loads and cost of the 512-bit device, cost of flows, cost and speed of sums
 	$(BIN)/flytrim synth nic --max-levels 7 --max-loads 64
 	$(BIN)/python scripts/flow_cost.py
+	$(BIN)/python scripts/arithmetic_cost.py
 
 .PHONY: formal
 formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every planted fault
