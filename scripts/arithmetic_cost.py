@@ -4,9 +4,9 @@
     python scripts/arithmetic_cost.py [--only PATTERN] [--seeds N]
 
 Each stands between registers that are not counted. On ECP5 (LFE5UM5G-85F, speed 8) it is placed
-and routed with as many seeds; LUT4 are all of them, two for each carry cell. UltraScale+ is as Yosys
-maps it; levels are LUT and carry entries between two registers. A line for each; all together take
-an hour or two.
+and routed with as many seeds; LUT4 are all of them, two for each carry cell. UltraScale+ is as
+Yosys maps it; levels are LUT and carry entries between two registers. All together take an hour or
+two.
 """
 
 import concurrent.futures

@@ -42,6 +42,30 @@ class Reducer:
         for start in range(0, count, ROWS):
             self._check(rng, min(ROWS, count - start))
 
+    def sums(self, valid, x):
+        """(rows, words) of sums of binary32 where rows are valid; all children are present."""
+        count, latency = len(x), self._latencies[0]
+        rows = {name: np.zeros((count + latency, self._shape.blocks), np.uint8) for name in (
+            "valid_i", "tap", "op", "type", "last_i", "error_i")}
+        rows["valid_i"][:count, 0] = valid
+        rows["present"] = np.ones((count + latency, self._shape.children), bool)
+        rows["x"] = np.zeros((count + latency, self._shape.children, self._words), np.uint32)
+        rows["x"][:count] = x
+        out = self._model(**self._ports(rows))
+        shown = out["valid_o"][:, 0] != 0
+        assert np.array_equal(np.flatnonzero(shown), np.flatnonzero(valid) + latency)
+        return out["z"][shown]
+
+    def check_reset(self, rng):
+        """Nothing of the beats before a cycle of reset comes out behind it."""
+        rows = self._rows(rng, max(self._latencies))
+        rows["valid_i"][:] = True
+        self._model(**self._ports(rows))
+        self._model.reset()
+        rows["valid_i"][:] = False
+        assert not self._model(**self._ports(rows))["valid_o"].any()
+        self.check(rng, 1000)
+
     def _check(self, rng, count):
         rows = self._rows(rng, count)
         if self._half_rate:

@@ -9,20 +9,29 @@
 #include "Vstreamed__ALL.cpp"
 #include "ports.h"
 
-static void cycle(Vstreamed* top) {
+// The clock goes up; that it is low again is seen when the model is evaluated next.
+static void edge(Vstreamed* top) {
     top->clk = 1;
     top->eval();
     top->clk = 0;
 }
 
-extern "C" void* create(unsigned cycles) {
+extern "C" void* create() {
     auto* top = new Vstreamed(new VerilatedContext);
     top->clk = 0;
-    top->eval();
-    top->rst = 1;
-    for (unsigned n = 0; n < cycles; ++n) cycle(top);
     top->rst = 0;
+    top->eval();
     return top;
+}
+
+extern "C" void reset(uint64_t cycles, void* model) {
+    auto* top = static_cast<Vstreamed*>(model);
+    top->rst = 1;
+    while (cycles--) {
+        top->eval();
+        edge(top);
+    }
+    top->rst = 0;
 }
 
 // What goes out is what is shown in the cycle of what comes in.
@@ -34,6 +43,6 @@ extern "C" void run(uint64_t count, void* model, const uint32_t* in, uint32_t* o
         top->eval();
 #define OUT(name, word) std::memcpy(out + word, &top->name, sizeof top->name);
         PORTS_OUT
-        cycle(top);
+        edge(top);
     }
 }

@@ -41,7 +41,12 @@ class Streamed:
             "ports.h": "".join(lines), f"{_TOP}.cpp": (_HERE / f"{_TOP}.cpp").read_text()})
         self._library = ctypes.CDLL(path)
         self._library.create.restype = ctypes.c_void_p
-        self._model = ctypes.c_void_p(self._library.create(_RESET_CYCLES))
+        self._model = ctypes.c_void_p(self._library.create())
+        self.reset(_RESET_CYCLES)
+
+    def reset(self, cycles=1):
+        """Hold it in reset, its inputs as they are."""
+        call(self._library.reset, cycles, self._model)
 
     def __call__(self, **inputs):
         """{output: rows} of the cycles in which the inputs are these rows, all of them named."""

@@ -2,6 +2,7 @@
 """Reduction tree: every operation and type, masks, taps and rates against SoftFloat."""
 
 import gc
+import itertools
 
 import harness
 import numpy as np
@@ -37,6 +38,39 @@ def test_every_beat_is_what_softfloat_says(vectors, kind):
     children, width, options, share = KINDS[kind]
     rng = np.random.default_rng([harness.seed(), list(KINDS).index(kind)])
     Reducer(children, width, **options).check(rng, max(vectors * share // 1000, 100))
+
+
+def test_the_order_of_arrival_changes_nothing():
+    """Beats wait in a place of their child's own until the last one is there, in every order.
+
+    Children that change places do change most sums, or this would show nothing.
+    """
+    children = 5
+    rng = np.random.default_rng(harness.seed())
+    reducer = Reducer(children, 32)
+    beats = rng.normal(size=(100, children)).astype(np.float32).view(np.uint32)
+    orders = list(itertools.permutations(range(children)))
+    rows = np.zeros((len(beats), len(orders), children, children), np.uint32)
+    places = rng.integers(0, 1 << 32, rows.shape[:2] + (children,), np.uint32)
+    for n, order in enumerate(orders):
+        for step, child in enumerate(order):
+            places[:, n, child] = beats[:, child]
+            rows[:, n, step] = places[:, n]
+    complete = np.tile(np.arange(children) == children - 1, len(beats) * len(orders))
+    z = reducer.sums(complete, rows.reshape(-1, children, 1)).reshape(len(beats), len(orders))
+    assert (z == z[:, :1]).all()
+    swapped = beats[:, np.array(orders)].reshape(-1, children, 1)
+    z = reducer.sums(np.ones(len(swapped), bool), swapped).reshape(len(beats), len(orders))
+    assert (z != z[:, :1]).any(axis=1).sum() > len(beats) / 2
+
+
+@pytest.mark.parametrize("kind", ["half_rate_taps", "fused_taps"])
+def test_reset_within_beats(kind):
+    children, width, options, _ = KINDS[kind]
+    rng = np.random.default_rng(harness.seed())
+    reducer = Reducer(children, width, **options)
+    for _ in range(10):
+        reducer.check_reset(rng)
 
 
 def test_the_largest(vectors):
