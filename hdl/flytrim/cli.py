@@ -51,6 +51,23 @@ class _FrameRange(click.ParamType):
         return range(first, first + count)
 
 
+class _Hexadecimal(click.ParamType):
+    """A number of up to 8 hexadecimal digits."""
+
+    name = "hash"
+
+    def convert(self, value, param, ctx):
+        if isinstance(value, int):
+            return value
+        try:
+            number = int(value, 16)
+        except ValueError:
+            number = -1
+        if not 0 <= number < 1 << 32:
+            self.fail(f"{value!r} is no hash of up to 8 hexadecimal digits.")
+        return number
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="flytrim")
 def cli():
@@ -150,6 +167,9 @@ def _counted(items, progress):
 def _device_options(command):
     """The options that make a NicConfig."""
     for option in (
+        click.option("--commit", type=_Hexadecimal(), default="0", metavar="HASH",
+                     help="First 8 digits of a commit's hash, for software to read; 0 if not "
+                          "given."),
         click.option("--side-width", default=0, show_default=True,
                      help="Bits of opaque side band."),
         click.option("--max-frame", default=MAX_FRAME, show_default=True,

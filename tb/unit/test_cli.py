@@ -266,6 +266,9 @@ BAD = {
     "latency of a node": ((*TREE, "--latency", "2"), "latency is 3 to 11 cycles, not 2"),
     "latency of a sum": ((*TREE, "--children", "8", "--sum", "fused", "--latency", "99"), (
         "latency must be 1 to 24 cycles, not 99")),
+    "commit": ((*NIC, "--commit", "123456789"), (
+        "Invalid value for '--commit': '123456789' is no hash of up to 8 hexadecimal digits. Try "
+        "'flytrim generate nic --help'.")),
     "no folder": ((*NIC, "--width", "64", "-o", "none/x.v"), (
         "none/x.v: its folder does not exist: make it first")),
 }

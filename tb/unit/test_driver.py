@@ -11,6 +11,7 @@ from agents import AxiLite, AxiLiteError, Edges
 from agents.bus import drive
 from bench import config_of_run
 
+from flytrim import __version__
 from flytrim.config import NicConfig
 from flytrim.driver import Device, DeviceError, MappedFile, Registers, TableError, flow_fields
 from flytrim.errors import InputError
@@ -22,7 +23,9 @@ from flytrim.sim.replay import Replay
 A, B = (Flow(name=name, src="10.0.0.1", dst="10.0.0.9", dqpn=dqpn, message_bytes=4)
         for name, dqpn in (("a", 0x11), ("b", 0x12)))
 SIX = Flow(name="six", src="fd00::1", dst="fd00::9", dqpn=0x11, udp_sport=7, vlan=100)
-CONFIG = NicConfig(width=64)
+CONFIG = NicConfig(width=64, commit=0x89ABCDEF)
+#: Patch, minor, major.
+VERSION = [int(number) for number in reversed(__version__.split("."))]
 
 
 def script(bus):
@@ -71,10 +74,14 @@ def expected(config):
     words = {name: registers.reset(name) for name in registers if name != "flow_status"}
     words["capability"] = {"width": config.width, "flows": config.flows}
     words["max_frame"] = {"bytes": config.max_frame}
+    words["version"] = dict(zip(("patch", "minor", "major"), VERSION, strict=True))
+    words["build"] = {"commit": config.commit}
+    words["reduction"] = dict.fromkeys(words["reduction"], 0)
     for name, fields in flow_fields(SIX).items():
         words[name] = registers.unpack(name, registers.pack(name, **fields))
     words["flow_command"] = {"flow": 1, "op": FlowOperation.INSERT}
-    return [(config.width, config.flows, config.max_frame), *words.values()]
+    return [(__version__, config.commit, config.width, config.flows, config.max_frame),
+            *words.values()]
 
 
 @pytest.mark.model
@@ -117,6 +124,8 @@ def bar(tmp_path):
     put("id")
     put("capability", width=CONFIG.width, flows=CONFIG.flows)
     put("max_frame", bytes=CONFIG.max_frame)
+    put("version", **dict(zip(("patch", "minor", "major"), VERSION, strict=True)))
+    put("build", commit=CONFIG.commit)
     path = tmp_path / "resource0"
     path.write_bytes(b"\xa5" * 4096 + words)
     return path

@@ -31,8 +31,14 @@ class TableError(DeviceError):
 
 
 class Identity(NamedTuple):
-    """What a device is: bits a beat, entries of the flow table, bytes of the longest frame."""
+    """What a device is: its version, the commit it was made from or 0, and what it was built with.
 
+    ``width`` is the bits of a beat, ``flows`` the entries of the flow table, ``max_frame`` the
+    bytes of the longest frame.
+    """
+
+    version: str
+    commit: int
     width: int
     flows: int
     max_frame: int
@@ -58,8 +64,11 @@ class Device:
         if magic != expected:
             raise DeviceError(f"register id reads {magic:#010x}, not {expected:#010x}: this is no "
                               f"flytrim device, or its registers are elsewhere")
-        self.identity = Identity(**self.read("capability"),
-                                 max_frame=self.read("max_frame")["bytes"])
+        version = self.read("version")
+        self.identity = Identity(
+            ".".join(str(version[part]) for part in ("major", "minor", "patch")),
+            self.read("build")["commit"], **self.read("capability"),
+            max_frame=self.read("max_frame")["bytes"])
 
     @classmethod
     @contextlib.contextmanager
