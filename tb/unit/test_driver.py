@@ -9,10 +9,10 @@ import harness
 import pytest
 from agents import AxiLite, AxiLiteError, Edges
 from agents.bus import drive
+from bar import CONFIG, OFFSET, VERSION, write_bar
 from bench import config_of_run
 
 from flytrim import __version__
-from flytrim.config import NicConfig
 from flytrim.driver import Device, DeviceError, MappedFile, Registers, TableError, flow_fields
 from flytrim.errors import InputError
 from flytrim.flow_cam import FlowOperation, FlowStatus
@@ -23,9 +23,6 @@ from flytrim.sim.replay import Replay
 A, B = (Flow(name=name, src="10.0.0.1", dst="10.0.0.9", dqpn=dqpn, message_bytes=4)
         for name, dqpn in (("a", 0x11), ("b", 0x12)))
 SIX = Flow(name="six", src="fd00::1", dst="fd00::9", dqpn=0x11, udp_sport=7, vlan=100)
-CONFIG = NicConfig(width=64, commit=0x89ABCDEF)
-#: Patch, minor, major.
-VERSION = [int(number) for number in reversed(__version__.split("."))]
 
 
 def script(bus):
@@ -74,7 +71,7 @@ def expected(config):
     words = {name: registers.reset(name) for name in registers if name != "flow_status"}
     words["capability"] = {"width": config.width, "flows": config.flows}
     words["max_frame"] = {"bytes": config.max_frame}
-    words["version"] = dict(zip(("patch", "minor", "major"), VERSION, strict=True))
+    words["version"] = VERSION
     words["build"] = {"commit": config.commit}
     words["reduction"] = dict.fromkeys(words["reduction"], 0)
     for name, fields in flow_fields(SIX).items():
@@ -114,31 +111,17 @@ async def the_driver_works_over_a_simulated_port(dut):
 
 @pytest.fixture
 def bar(tmp_path):
-    """A file as a device would be seen in one, with a page before it."""
-    registers = Registers()
-    words = bytearray(4096)
-
-    def put(name, **fields):
-        struct.pack_into("<I", words, registers.address(name), registers.pack(name, **fields))
-
-    put("id")
-    put("capability", width=CONFIG.width, flows=CONFIG.flows)
-    put("max_frame", bytes=CONFIG.max_frame)
-    put("version", **dict(zip(("patch", "minor", "major"), VERSION, strict=True)))
-    put("build", commit=CONFIG.commit)
-    path = tmp_path / "resource0"
-    path.write_bytes(b"\xa5" * 4096 + words)
-    return path
+    return write_bar(tmp_path / "resource0")
 
 
 def test_over_a_file(bar):
-    with MappedFile(bar, offset=4096) as bus:
+    with MappedFile(bar, offset=OFFSET) as bus:
         assert script(bus) == expected(CONFIG)
     words = bar.read_bytes()
-    assert words[:4096] == b"\xa5" * 4096
-    registers, at = Registers(), 4096 + Registers().address("flow.qp")
+    assert words[:OFFSET] == b"\xa5" * OFFSET
+    registers, at = Registers(), OFFSET + Registers().address("flow.qp")
     assert words[at:at + 4] == struct.pack("<I", registers.pack("flow.qp", qpn=SIX.dqpn))
-    with Device.open(bar, offset=4096) as device:
+    with Device.open(bar, offset=OFFSET) as device:
         assert device.identity.width == CONFIG.width
 
 
@@ -154,7 +137,7 @@ def test_what_is_no_device_is_refused(bar, tmp_path):
 
 
 def test_a_fault_names_the_register(bar):
-    with Device.open(bar, offset=4096) as device:
+    with Device.open(bar, offset=OFFSET) as device:
         for fault, access in (
                 (r"no register 'flow\.pq'", lambda: device.read("flow.pq")),
                 (r"register flow\.qp has no field pqn", lambda: device.write("flow.qp", pqn=1)),
@@ -166,7 +149,7 @@ def test_a_fault_names_the_register(bar):
 
 def test_a_table_that_stays_busy_is_given_up(bar):
     registers = Registers()
-    with MappedFile(bar, offset=4096) as bus:
+    with MappedFile(bar, offset=OFFSET) as bus:
         bus.write(registers.address("flow_status"), registers.pack("flow_status", busy=1))
         with pytest.raises(DeviceError, match="register flow_status: stays busy for 10,000 reads"):
             Device(bus).insert_flow(0, A)
