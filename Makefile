@@ -64,7 +64,7 @@ coverage: $(STAMP) ## count the lines, branches and toggles of the Verilog that 
 
 .PHONY: bench
 bench: $(STAMP) ## measure line rate and latency at every width, speed of a replay, accuracy of sums
-	SEED=$(SEED) PYTHONPATH=tb:tb/system $(BIN)/python scripts/bench.py
+	SEED=$(SEED) PYTHONPATH=tb:tb/system $(BIN)/python scripts/benchmark.py
 	SEED=$(SEED) $(BIN)/python scripts/sum_accuracy.py
 
 .PHONY: synth

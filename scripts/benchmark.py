@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Line rate and latency of the device at every width, and how fast a replay runs.
 
-    PYTHONPATH=tb:tb/system python scripts/bench.py [--widths 64,512] [--frames N]
+    PYTHONPATH=tb:tb/system python scripts/benchmark.py [--widths 64,512] [--frames N]
 
 First table: frames back to back, trimmed and bypassed in turn, each held against the model on every
 bit; latency is from a frame's first beat in to its first beat out. Second table: for each header
