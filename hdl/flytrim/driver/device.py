@@ -83,11 +83,23 @@ class Device:
 
     def write(self, name, **fields):
         """Write a register; a field that is not named gets its reset value."""
-        try:
+        with _named():
             word = self._registers.pack(name, **fields)
-        except (KeyError, ValueError) as error:
-            raise DeviceError(str(error.args[0])) from None
         self._access("write", name, word)
+
+    def change(self, name, **fields):
+        """Write a register; a field that is not named keeps what it reads."""
+        self.write(name, **(self.read(name) | fields))
+
+    def describe(self, name):
+        """The fields of a register as text, with the names that values have."""
+        return {field: self._registers.text(name, field, value)
+                for field, value in self.read(name).items()}
+
+    def address(self, name):
+        """Byte address of a register."""
+        with _named():
+            return self._registers.address(name)
 
     def insert_flow(self, number, flow):
         """Register ``flow``, a :class:`flytrim.model.Flow`, under a number that is free."""
@@ -131,11 +143,17 @@ class Device:
         raise DeviceError(f"register flow_status: stays busy for {STATUS_READS:,} reads")
 
     def _access(self, kind, name, *value):
-        try:
-            address = self._registers.address(name)
-        except KeyError as error:
-            raise DeviceError(error.args[0]) from None
+        address = self.address(name)
         try:
             return getattr(self._bus, kind)(address, *value)
         except BusError as error:
             raise DeviceError(f"register {name}: {error}") from None
+
+
+@contextlib.contextmanager
+def _named():
+    """What the register description does not have, or has no room for, is a fault of the caller."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise DeviceError(str(error.args[0])) from None

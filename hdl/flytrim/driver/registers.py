@@ -73,8 +73,14 @@ class Registers:
                 return Choice(each.name, each.rdl_desc)
         return Choice(f"unknown_{value}", f"Code {value}, which the description does not have.")
 
+    def text(self, name, field, value):
+        """A value as a person reads it."""
+        number = str(value) if value < 10 else f"{value} = 0x{value:x}"
+        return f"{number} ({self.choice(name, field, value).name})" if self._choices(
+            name, field) else number
+
     def _choices(self, name, field):
-        return self._node(name).get_child_by_name(field).get_property("encode")
+        return self._node(name).get_child_by_name(field).get_property("encode") or ()
 
     def _node(self, name):
         try:
