@@ -23,7 +23,7 @@ soak: VECTORS ?= 100000000
 
 .PHONY: help
 help: ## print this list
-	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	echo "Setting up $(VENV)"
@@ -72,6 +72,10 @@ synth: $(VENV)/.tools ## depth, loads and cost of the 512-bit device, cost of fl
 	$(BIN)/flytrim synth nic --max-levels 7 --max-loads 64
 	$(BIN)/python scripts/flow_cost.py
 	$(BIN)/python scripts/arithmetic_cost.py
+
+.PHONY: registers
+registers: $(VENV)/.tools ## write what is made from the register description; pages in build/registers
+	$(BIN)/python scripts/register_files.py --html build/registers
 
 .PHONY: formal
 formal: $(VENV)/.tools ## prove the blocks, reach every cover, catch every planted fault

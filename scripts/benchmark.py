@@ -33,12 +33,12 @@ from rich.table import Table
 from scapy.utils import RawPcapWriter
 
 from flytrim.config import WIDTHS, NicConfig
+from flytrim.driver import Device
 from flytrim.generate import nic_verilog
 from flytrim.model import Flow, NicModel
 from flytrim.sim.build import build, device_verilog
 from flytrim.sim.compare import Comparer
 from flytrim.sim.replay import Replay, commands
-from flytrim.sim.run import program_flows
 from flytrim.verdict import Verdict
 
 #: Flows that are registered, and a queue pair of none; most frames are of the first flow.
@@ -101,7 +101,7 @@ class Run:
     def __init__(self, program, config, sent):
         with Replay(program) as replay:
             replay.reset()
-            program_flows(replay, FLOWS)
+            Device(replay).insert_flows(FLOWS)
             replay.feed((frame, False) for frame in sent)
             comparer = Comparer(((None, frame) for frame in sent),
                                 NicModel(FLOWS, config.max_frame))

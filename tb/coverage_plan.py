@@ -13,10 +13,10 @@ import frames
 from cocotb_coverage.coverage import CoverCross, CoverPoint, coverage_db, coverage_section
 
 from flytrim.config import NicConfig
+from flytrim.driver import Device
 from flytrim.model import NicModel
 from flytrim.sim.compare import Comparer
 from flytrim.sim.replay import Output, Replay, SinkMode
-from flytrim.sim.run import program_flows
 from flytrim.verdict import Reason, Verdict
 
 __all__ = ["CONFIG", "CROSSES", "FLOOR", "RULES", "Coverage", "play_plan"]
@@ -235,7 +235,7 @@ def _filling():
 
 def _play(replay, rng, coverage, made, stalled):
     replay.reset()
-    program_flows(replay, directed.FLOWS)
+    Device(replay).insert_flows(directed.FLOWS)
     for output in Output if stalled else ():
         replay.sink(output, SinkMode.RANDOM, rate=STALLED_RATE, seed=rng.getrandbits(32))
     replay.feed((frame, error) for _, frame, error in made)

@@ -8,12 +8,11 @@ import directed
 import frames
 from coverage_plan import CONFIG
 
-from flytrim.driver import Registers
+from flytrim.driver import Device, Registers
 from flytrim.flow_cam import FlowOperation, FlowStatus
 from flytrim.model import NicModel
 from flytrim.sim.compare import Comparer
 from flytrim.sim.replay import Kind, Output, Replay, ReplayError, SinkMode
-from flytrim.sim.run import program_flows
 
 __all__ = ["play_registers", "play_waiting"]
 
@@ -89,7 +88,7 @@ def play_waiting(program, rng, file):
         made.append((packet.to_bytes(), damage == "flag"))
     with Replay(program, file) as replay:
         replay.reset()
-        program_flows(replay, flows)
+        Device(replay).insert_flows(flows)
         replay.sink(Output.METADATA, SinkMode.RANDOM, rate=5, seed=rng.getrandbits(32))
         replay.sink(Output.TRIM, SinkMode.RANDOM, rate=200, seed=rng.getrandbits(32))
         replay.feed(made)

@@ -30,12 +30,15 @@ class NicConfig:
         Longest frame in bytes, without FCS; a longer one is cut there and dropped.
     side_width : int
         Bits of opaque side band carried beside each frame, 0 to 256.
+    commit : int
+        What the register ``build`` tells: 32 bits of the commit that the design is made from.
     """
 
     width: int = 512
     flows: int = 64
     max_frame: int = MAX_FRAME
     side_width: int = 0
+    commit: int = 0
 
     def __post_init__(self):
         if self.width not in WIDTHS:
@@ -50,6 +53,8 @@ class NicConfig:
                              f"not {self.max_frame!r}")
         if not (isinstance(self.side_width, int) and 0 <= self.side_width <= 256):
             raise ValueError(f"side_width must be 0 to 256 bits, not {self.side_width!r}")
+        if not (isinstance(self.commit, int) and 0 <= self.commit < 1 << 32):
+            raise ValueError(f"commit must have 32 bits at most, not be {self.commit!r}")
 
     @property
     def hashed(self):

@@ -5,6 +5,7 @@ from amaranth import Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from . import __version__
 from .axis import axil_members
 from .flow_cam import FlowCommand
 from .registers import load
@@ -48,7 +49,10 @@ class Control(wiring.Component):
             bank.capability__width.eq(self._config.width),
             bank.capability__flows.eq(self._config.flows),
             bank.max_frame__bytes.eq(self._config.max_frame),
+            bank.build__commit.eq(self._config.commit),
         ]
+        for field, number in zip(("major", "minor", "patch"), __version__.split("."), strict=True):
+            m.d.comb += getattr(bank, f"version__{field}").eq(int(number))
 
         # Taken in the very next cycle, before the bus can bring another write.
         command, pending = self.flows.payload, self.flows.valid

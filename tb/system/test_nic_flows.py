@@ -43,8 +43,8 @@ async def tells_what_it_is(dut):
 async def refuses_addresses_without_a_register(dut):
     bench = await NicBench(dut).start(program=False)
     known = {bench.registers.address(name) for name in bench.registers}
-    for address in (0x00C, 0x0FC, 0x130, 0x13C, 0x148, 0x800, 0xFFC):
-        assert address not in known
+    beside = {address + step for address in known for step in (-4, 4) if address + step >= 0}
+    for address in sorted((beside | {0x800, 0xFFC}) - known):
         for access in (bench.axil.read(address), bench.axil.write(address, 1)):
             with pytest.raises(AxiLiteError):
                 await access

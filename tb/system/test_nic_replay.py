@@ -19,9 +19,9 @@ from bench import FLOWS, NicBench
 
 from flytrim.config import NicConfig
 from flytrim.context import MetaRecord
+from flytrim.driver import Device
 from flytrim.sim.build import build, device_verilog
 from flytrim.sim.replay import Kind, Replay
-from flytrim.sim.run import program_flows
 
 #: Frames that go through both, where ``REPLAY_FRAMES`` says nothing else.
 COUNT = 600
@@ -79,7 +79,7 @@ def replayed(program, sent):
     """What the replay harness says of ``sent``: {stream: items in order}."""
     with Replay(program) as replay:
         replay.reset()
-        program_flows(replay, FLOWS)
+        Device(replay).insert_flows(FLOWS)
         replay.feed(sent)
         events = list(replay.events())
         begun = replay.totals.first_beat

@@ -9,6 +9,7 @@ import frames
 import harness
 import pytest
 from agents import Edges
+from agents.bus import drive
 from bench import FLOWS, config_of_run
 from cocotbext.axi import (
     AxiLiteBus,
@@ -19,7 +20,7 @@ from cocotbext.axi import (
     AxiStreamSource,
 )
 
-from flytrim.driver.registers import Registers, insert_flow
+from flytrim.driver import Device
 from flytrim.model import NicModel
 
 
@@ -61,12 +62,8 @@ async def works_with_cocotbext_axi(dut):
     meta = end(AxiStreamSink, AxiStreamBus, "m_axis_meta")
     registers = end(AxiLiteMaster, AxiLiteBus, "s_axil")
     await edges.start()
-    device = Registers()
-    for number, flow in enumerate(FLOWS):
-        for name, word in insert_flow(device, number, flow):
-            await registers.write_dword(device.address(name), word)
-        while (await registers.read_dword(device.address("flow_status"))) >> 31:
-            pass
+    await drive(lambda bus: Device(bus).insert_flows(FLOWS),
+                read=registers.read_dword, write=registers.write_dword)
 
     judgements = []
     for _ in range(60):

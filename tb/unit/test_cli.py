@@ -12,6 +12,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from bar import OFFSET, write_bar
 
 from flytrim import cli, flows
 from flytrim.model import NicModel
@@ -267,6 +268,9 @@ BAD = {
     "latency of a node": ((*TREE, "--latency", "2"), "latency is 3 to 11 cycles, not 2"),
     "latency of a sum": ((*TREE, "--children", "8", "--sum", "fused", "--latency", "99"), (
         "latency must be 1 to 24 cycles, not 99")),
+    "commit": ((*NIC, "--commit", "123456789"), (
+        "Invalid value for '--commit': '123456789' is no hash of up to 8 hexadecimal digits. Try "
+        "'flytrim generate nic --help'.")),
     "no folder": ((*NIC, "--width", "64", "-o", "none/x.v"), (
         "none/x.v: its folder does not exist: make it first")),
 }
@@ -281,6 +285,28 @@ def test_refuses_bad_input_in_one_line_and_writes_nothing(folder, flytrim, case)
     gc.collect()
     assert (status, out, err) == (2, "", f"flytrim: {message}\n")
     assert sorted(os.listdir()) == before
+
+
+def test_registers_are_read_and_written_by_name(folder, flytrim):
+    write_bar(folder / "bar")
+    bar = ("--offset", f"{OFFSET:x}")
+    assert flytrim("regs", "write", "bar", "flow.ports", "sport=0x1234", *bar) == (0, "", "")
+    assert flytrim("regs", "write", "bar", "flow.ports", "dport=7", *bar) == (0, "", "")
+    status, out, err = flytrim("regs", "read", "bar", "flow.ports", "flow_status", *bar)
+    assert (status, err) == (0, "")
+    assert [line.rstrip().split(maxsplit=3) for line in out.splitlines()[1:]] == [
+        ["0x120", "flow.ports", "dport", "7"], ["0x120", "flow.ports", "sport", "4660 = 0x1234"],
+        ["0x144", "flow_status", "code", "0 (done)"], ["0x144", "flow_status", "busy", "0"]]
+    status, out, err = flytrim("regs", "read", "bar", *bar)
+    assert (status, err) == (0, "")
+    assert "1179408724 = 0x464c5954" in out
+    for arguments, fault in (
+            (("read", "bar", "flow.pq"), "no register 'flow.pq'"),
+            (("write", "bar", "flow.qp", "qpn=0x1000000"),
+             "flow.qp.qpn has 24 bits: 0x1000000 does not fit"),
+            (("write", "bar", "flow.qp", "qpn"),
+             "'qpn' is no field with its value: write FIELD=NUMBER, such as qpn=0x11")):
+        assert flytrim("regs", *arguments, *bar) == (2, "", f"flytrim: {fault}\n")
 
 
 def test_refuses_an_output_folder_that_cannot_be(folder, flytrim):

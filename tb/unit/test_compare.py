@@ -9,12 +9,12 @@ import pytest
 from test_cli import FLOWS, FRAMES
 
 from flytrim import flows
+from flytrim.driver import Device
 from flytrim.model import NicModel
 from flytrim.sim.build import build, device_verilog
 from flytrim.sim.compare import Comparer, Difference
 from flytrim.sim.records import expected_verdict
 from flytrim.sim.replay import Event, Kind, Output, Replay, SinkMode
-from flytrim.sim.run import program_flows
 from flytrim.verdict import Reason
 
 pytestmark = pytest.mark.model
@@ -31,7 +31,7 @@ def play(setup, frames, *, rate, **options):
     reasons = Counter()
     with Replay(build(setup.config, device_verilog(setup.config))) as replay:
         replay.reset()
-        program_flows(replay, setup.flows)
+        Device(replay).insert_flows(setup.flows)
         for output in Output:
             replay.sink(output, SinkMode.RANDOM, rate=rate, seed=output + 1)
         replay.feed((frame, n in options.get("errors", ())) for n, frame in enumerate(frames))

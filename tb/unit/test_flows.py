@@ -6,7 +6,7 @@ import ipaddress
 import pytest
 
 from flytrim import flows
-from flytrim.driver import Registers, insert_flow
+from flytrim.driver import Registers, flow_fields
 from flytrim.errors import InputError
 
 W0 = """
@@ -161,27 +161,20 @@ def test_refuses_what_is_no_toml_and_what_is_not_there(load, tmp_path):
         flows.load(tmp_path / "binary.toml")
 
 
-def test_a_flow_becomes_register_writes_that_end_with_the_command(load):
+def test_a_flow_becomes_the_fields_of_its_registers(load):
     device = Registers()
     setup = load(W0 + "udp_sport = 7\nvlan = 100\nmessage_bytes = 4\nexcess = 'cut'\n"
                  "icrc = 'ignore'\n"
                  + W0.replace("w0", "six").replace("10.0.0.", "2001:db8::"))
-    first, second = (list(insert_flow(device, number, flow))
-                     for number, flow in enumerate(setup.flows))
-    assert first[-1][0] == second[-1][0] == "flow_command"
-    assert device.unpack(*second[-1]) == {"flow": 1, "op": 1}
-    assert {device.address(name) for name, _ in first[:-1]} == set(range(0x100, 0x130, 4))
-    words = dict(first)
-    assert [words[f"flow.src[{n}]"] for n in range(4)] == [0x0A000001, 0, 0, 0]
-    assert device.unpack("flow.ports", words["flow.ports"]) == {"dport": 4791, "sport": 7}
-    assert device.unpack("flow.options", words["flow.options"]) == {
-        "ipv6": 0, "check_vlan": 1, "check_sport": 1, "check_icrc": 0, "check_length": 1, "cut": 1,
-        "vlan": 100}
-    assert (words["flow.qp"], words["flow.message"]) == (0x11, 4)
-    words = dict(second)
-    assert [words[f"flow.dst[{n}]"] for n in range(4)] == [9, 0, 0, 0x20010DB8]
-    options = device.unpack("flow.options", words["flow.options"])
-    assert (options["ipv6"], options["check_icrc"]) == (1, 1)
+    first, second = map(flow_fields, setup.flows)
+    assert {device.address(name) for name in first} == set(range(0x100, 0x130, 4))
+    assert [first[f"flow.src[{n}]"]["bits"] for n in range(4)] == [0x0A000001, 0, 0, 0]
+    assert first["flow.ports"] == {"dport": 4791, "sport": 7}
+    assert first["flow.options"] == {"ipv6": 0, "check_vlan": 1, "check_sport": 1, "check_icrc": 0,
+                                     "check_length": 1, "cut": 1, "vlan": 100}
+    assert (first["flow.qp"], first["flow.message"]) == ({"qpn": 0x11}, {"bytes": 4})
+    assert [second[f"flow.dst[{n}]"]["bits"] for n in range(4)] == [9, 0, 0, 0x20010DB8]
+    assert (second["flow.options"]["ipv6"], second["flow.options"]["check_icrc"]) == (1, 1)
 
 
 def test_a_register_refuses_values_and_names_that_do_not_fit():

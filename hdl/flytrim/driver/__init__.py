@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register access by name, for simulation and hardware alike."""
+"""Registers by name, flows by command: for simulation and hardware alike."""
 
-from .registers import Registers, flow_fields, insert_flow
+from .bus import Bus, BusError, MappedFile
+from .device import Device, DeviceError, Identity, TableError
+from .registers import Registers, flow_fields
 
-__all__ = ["Registers", "flow_fields", "insert_flow"]
+__all__ = ["Bus", "BusError", "Device", "DeviceError", "Identity", "MappedFile", "Registers",
+           "TableError", "flow_fields"]

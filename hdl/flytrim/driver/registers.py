@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the register description says, and how a flow becomes register writes.
+"""What the register description says, and what the registers of a flow hold.
 
 Addresses and bit positions come from the description alone; code names registers and fields.
 """
+
+from typing import NamedTuple
 
 from systemrdl.node import RegNode
 
 from .. import registers
 
-__all__ = ["Registers", "flow_fields", "insert_flow"]
+__all__ = ["Choice", "Registers", "flow_fields"]
 
-INSERT = 1
+
+class Choice(NamedTuple):
+    """One of the values that a field may have."""
+
+    name: str
+    description: str
 
 
 class Registers:
@@ -50,6 +57,31 @@ class Registers:
         return {field.inst_name: word >> field.low & (1 << field.width) - 1
                 for field in self._node(name).fields()}
 
+    def reset(self, name):
+        """The fields as they are after reset, as a dict; None where hardware decides."""
+        return {field.inst_name: field.get_property("reset")
+                for field in self._node(name).fields()}
+
+    def value(self, name, field, choice):
+        """The number of a choice of a field."""
+        return self._choices(name, field)[choice].value
+
+    def choice(self, name, field, value):
+        """The :class:`Choice` that a value of a field is."""
+        for each in self._choices(name, field):
+            if each.value == value:
+                return Choice(each.name, each.rdl_desc)
+        return Choice(f"unknown_{value}", f"Code {value}, which the description does not have.")
+
+    def text(self, name, field, value):
+        """A value as a person reads it."""
+        number = str(value) if value < 10 else f"{value} = 0x{value:x}"
+        return f"{number} ({self.choice(name, field, value).name})" if self._choices(
+            name, field) else number
+
+    def _choices(self, name, field):
+        return self._node(name).get_child_by_name(field).get_property("encode") or ()
+
     def _node(self, name):
         try:
             return self._nodes[name]
@@ -82,12 +114,3 @@ def flow_fields(flow):
             words[f"flow.{end}[{word}]"] = {"bits": int(address) >> 32 * word & 0xFFFFFFFF}
     return words
 
-
-def insert_flow(device, number, flow):
-    """The writes that register ``flow`` under ``number``: (register name, value) in order.
-
-    The last one is the command; the table is done with it when ``flow_status.busy`` reads 0.
-    """
-    for name, fields in flow_fields(flow).items():
-        yield name, device.pack(name, **fields)
-    yield "flow_command", device.pack("flow_command", flow=number, op=INSERT)

@@ -13,6 +13,8 @@ from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
+from ..driver import BusError
+
 __all__ = ["Event", "Kind", "Output", "Replay", "ReplayError", "SinkMode", "Summary", "commands",
            "idle_command", "sink_command"]
 
@@ -88,7 +90,7 @@ class Summary(NamedTuple):
     verdicts: int
 
 
-class ReplayError(Exception):
+class ReplayError(BusError):
     """The harness ended before its summary, or the device did not answer a register access."""
 
 

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from ..driver import Registers, insert_flow
+from ..driver import Device, DeviceError
 from ..model import NicModel
 from . import verilator
 from .build import build, device_verilog
@@ -12,11 +12,8 @@ from .replay import Replay, ReplayError
 from .report import Report
 from .results import Results
 
-__all__ = ["CHECKS", "Options", "program_flows", "run"]
+__all__ = ["CHECKS", "Options", "run"]
 
-#: Reads of the status register until a flow command must be done: a hashed table takes 16,384
-#: cycles to come out of reset and 12,000 for a command at most.
-STATUS_READS = 10_000
 #: What ``check`` may be, and of how many frames one is then held against the model; 0: none is.
 CHECKS = {"all": 1, "sample": 100, "none": 0}
 #: Frames between two reports of progress.
@@ -94,14 +91,14 @@ def _replay(replay, capture, setup, options, takers, progress):
     add, write = takers
     try:
         replay.reset()
-        program_flows(replay, setup.flows)
+        Device(replay).insert_flows(setup.flows)
         replay.feed(((frame, False) for _, frame in capture), options.waves)
         for outcome in comparer.outcomes(replay.events()):
             add(outcome)
             write(outcome)
             if progress and outcome.index % PROGRESS_FRAMES == 0:
                 progress(outcome.index)
-    except ReplayError as error:
+    except (ReplayError, DeviceError) as error:
         raise Difference(None, "simulation", "to run to its end", str(error)) from None
     comparer.close(capture.frames)
     summary = replay.totals
@@ -109,26 +106,3 @@ def _replay(replay, capture, setup, options, takers, progress):
         raise Difference(None, "receive port", "ready in every cycle",
                          f"{summary.stalls} cycles of waiting")
     return summary, comparer.checked
-
-
-def program_flows(replay, flows):
-    """Register ``flows`` under their numbers through the register port.
-
-    Raises :class:`ReplayError` where the device does not take one.
-    """
-    device = Registers()
-    _flow_table_code(replay, device)    # a large table is busy for a while after reset
-    for number, flow in enumerate(flows):
-        for name, value in insert_flow(device, number, flow):
-            replay.write(device.address(name), value)
-        if code := _flow_table_code(replay, device):
-            raise ReplayError(f'flow "{flow.name}": the flow table answers code {code}')
-
-
-def _flow_table_code(replay, device):
-    """The outcome of the last flow command, once it is over."""
-    for _ in range(STATUS_READS):
-        fields = device.unpack("flow_status", replay.read(device.address("flow_status")))
-        if not fields["busy"]:
-            return fields["code"]
-    raise ReplayError("the flow table stays busy")

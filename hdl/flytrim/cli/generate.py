@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``flytrim generate``: Verilog out."""
+
+import click
+
+from .options import device_config, device_options, latency_option, tree_options
+from .terminal import check_folder, refused, write
+
+__all__ = ["generate"]
+
+
+@click.group()
+def generate():
+    """Write Verilog for synthesis."""
+
+
+@generate.command()
+@device_options
+@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
+              help="Where to write.")
+def nic(output, **device):
+    """The endpoint: module flytrim_nic."""
+    from ..generate import nic_verilog
+
+    config = device_config(device)
+    check_folder(output)
+    write(output, nic_verilog(config))
+
+
+@generate.command("fp32-adder")
+@latency_option
+@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
+              help="Where to write.")
+def generate_adder(output, latency):
+    """Sum of two binary32, one a cycle: module flytrim_fp32_adder."""
+    from ..generate import adder_verilog
+
+    check_folder(output)
+    write(output, adder_verilog(latency))
+
+
+@generate.command("fp32-tree")
+@tree_options
+@click.option("--width", default=512, show_default=True, help="Bits of a beat of each child.")
+@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
+              help="Where to write.")
+def generate_tree(output, **options):
+    """Sum, minimum, maximum of the beats of many children: module flytrim_fp32_tree."""
+    from ..generate import tree_verilog
+
+    check_folder(output)
+    with refused():
+        text = tree_verilog(**options)
+    write(output, text)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands have, and what they take."""
+
+import click
+
+from ..config import MAX_FRAME, NicConfig
+from .terminal import refused
+
+__all__ = ["FrameRange", "Hexadecimal", "device_config", "device_options", "latency_option",
+           "tree_options"]
+
+
+class FrameRange(click.ParamType):
+    """``FIRST:COUNT`` or ``COUNT`` as a range of frame numbers."""
+
+    name = "frames"
+
+    def convert(self, value, param, ctx):
+        first, _, count = value.rpartition(":")
+        try:
+            first, count = int(first or 0), int(count)
+        except ValueError:
+            count = 0
+        if count < 1 or first < 0:
+            self.fail(f"{value!r} is no range of frames: write FIRST:COUNT, such as 0:200.")
+        return range(first, first + count)
+
+
+class Hexadecimal(click.ParamType):
+    """A number of up to 8 hexadecimal digits."""
+
+    name = "hash"
+
+    def convert(self, value, param, ctx):
+        if isinstance(value, int):
+            return value
+        try:
+            number = int(value, 16)
+        except ValueError:
+            number = -1
+        if not 0 <= number < 1 << 32:
+            self.fail(f"{value!r} is no hash of up to 8 hexadecimal digits.")
+        return number
+
+
+def device_options(command):
+    """The options that make a NicConfig."""
+    for option in (
+        click.option("--commit", type=Hexadecimal(), default="0", metavar="HASH",
+                     help="First 8 digits of a commit's hash, for software to read; 0 if not "
+                          "given."),
+        click.option("--side-width", default=0, show_default=True,
+                     help="Bits of opaque side band."),
+        click.option("--max-frame", default=MAX_FRAME, show_default=True,
+                     help="Longest frame, in bytes."),
+        click.option("--flows", default=64, show_default=True,
+                     help="Entries of the flow table: 1 to 64 in a CAM, or a power of two from 128 "
+                          "to 65536, hashed in block RAM."),
+        click.option("--width", default=512, show_default=True, help="Bits a beat."),
+    ):
+        command = option(command)
+    return command
+
+
+def device_config(options):
+    with refused():
+        return NicConfig(**options)
+
+
+latency_option = click.option("--latency", type=click.IntRange(3, 11), default=8, show_default=True,
+                        help="Cycles from operands to sum.")
+
+
+class Types(click.ParamType):
+    """Names of element types with commas between them."""
+
+    name = "types"
+
+    def convert(self, value, param, ctx):
+        from ..fp32.element import ElementType
+
+        if not isinstance(value, str):
+            return value
+        names = [name.strip() for name in value.split(",")]
+        known = [each.name.lower() for each in ElementType]
+        for name in names:
+            if name not in known:
+                self.fail(f"{name!r} is no type: write some of {', '.join(known)}, with commas.")
+        return tuple(each for each in ElementType if each.name.lower() in names)
+
+
+def tree_options(command):
+    """The options that make a ReductionTree."""
+    for option in (
+        click.option("--half-rate", is_flag=True,
+                     help="One lane for each 32 bits: beats of 16-bit types take two cycles."),
+        click.option("--latency", type=int, metavar="N",
+                     help="Cycles of a node of the tree, 3 to 11 (8 if not given), or of a fused "
+                          "or exact sum."),
+        click.option("--taps", default=0, show_default=True,
+                     help="Levels below the root with results of their own: 1 for the halves of "
+                          "the children, 2 for the quarters, too."),
+        click.option("--sum", type=click.Choice(["tree", "fused", "exact"]), default="tree",
+                     show_default=True,
+                     help="How numbers are added: two at a time, or all with one rounding."),
+        click.option("--types", type=Types(), default="fp32,int32", show_default=True,
+                     help="Elements: some of fp32, int32, bf16, fp16."),
+        click.option("--children", default=8, show_default=True, help="2 to 64."),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to the registers of a device: what a bus is, and the one of a file that is memory."""
+
+import contextlib
+import ctypes
+import mmap
+import os
+from typing import Protocol
+
+from ..errors import InputError
+
+__all__ = ["Bus", "BusError", "MappedFile"]
+
+
+class BusError(Exception):
+    """An access that was not answered, or not with OKAY."""
+
+
+class Bus(Protocol):
+    """Accesses of 32 bits at byte addresses that are multiples of 4, each done when it returns.
+
+    Anything with these two methods is a bus: :class:`MappedFile`,
+    :class:`flytrim.sim.replay.Replay`, or an AXI4-Lite master of a test bench. Both raise
+    :class:`BusError`.
+    """
+
+    def read(self, address: int) -> int: ...
+
+    def write(self, address: int, value: int) -> None: ...
+
+
+class MappedFile:
+    """Registers in a file that is mapped into memory; a context manager that unmaps it.
+
+    That is a BAR of a PCI Express device (``/sys/bus/pci/devices/<address>/resource0``) or a UIO
+    device (``/dev/uio0``). What the device answers beside its data is not seen on this way.
+
+    Parameters
+    ----------
+    path : path
+    offset : int
+        Of the registers from the start of the file, a multiple of the page size.
+    size : int
+        Bytes to map.
+
+    Raises ``InputError`` where that cannot be done.
+    """
+
+    def __init__(self, path, *, offset=0, size=4096):
+        try:
+            file = os.open(path, os.O_RDWR | os.O_SYNC)
+            try:
+                self._map = mmap.mmap(file, size, offset=offset)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be opened as a device: {error.strerror}; give the "
+                             f"BAR or UIO file, and see that it may be read and written") from None
+        except ValueError as error:
+            raise InputError(f"{path}: cannot be mapped: {error}; {size:,} bytes from {offset:#x} "
+                             f"are wanted") from None
+        self._words = (ctypes.c_uint32 * (size // 4)).from_buffer(self._map)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self._words = None
+        # The array that is gone may still be held by whoever was interrupted in an access.
+        with contextlib.suppress(BufferError):
+            self._map.close()
+
+    def read(self, address):
+        return self._words[self._index(address)]
+
+    def write(self, address, value):
+        self._words[self._index(address)] = value
+
+    def _index(self, address):
+        if address % 4 or not 0 <= address < 4 * len(self._words):
+            raise BusError(f"{address:#x} is no word of the {4 * len(self._words):,} bytes that "
+                           f"are mapped")
+        return address // 4

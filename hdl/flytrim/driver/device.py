@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device as software sees it: registers by name, and the flow table."""
+
+import contextlib
+from typing import NamedTuple
+
+from ..errors import InputError
+from .bus import BusError, MappedFile
+from .registers import Registers, flow_fields
+
+__all__ = ["Device", "DeviceError", "Identity", "TableError"]
+
+#: Reads of a status until a command must be done: a hashed table takes 16,384 cycles to come out
+#: of reset and 12,000 for a command at most, and a read takes 3 or more.
+STATUS_READS = 10_000
+
+
+class DeviceError(InputError):
+    """A device that is none of these, or does not do what it was told to; names the register."""
+
+
+class TableError(DeviceError):
+    """A command that a table refused, and changed nothing.
+
+    ``code`` is the name of the outcome in the register description, such as ``duplicate``.
+    """
+
+    def __init__(self, message, code):
+        super().__init__(message)
+        self.code = code
+
+
+class Identity(NamedTuple):
+    """What a device is: its version, the commit it was made from or 0, and what it was built with.
+
+    ``width`` is the bits of a beat, ``flows`` the entries of the flow table, ``max_frame`` the
+    bytes of the longest frame.
+    """
+
+    version: str
+    commit: int
+    width: int
+    flows: int
+    max_frame: int
+
+
+class Device:
+    """A flytrim device behind a bus.
+
+    Parameters
+    ----------
+    bus : flytrim.driver.Bus
+
+    Attributes
+    ----------
+    identity : Identity
+
+    Raises :class:`DeviceError` where no such device answers.
+    """
+
+    def __init__(self, bus):
+        self._bus, self._registers = bus, Registers()
+        magic, expected = self.read("id")["magic"], self._registers.reset("id")["magic"]
+        if magic != expected:
+            raise DeviceError(f"register id reads {magic:#010x}, not {expected:#010x}: this is no "
+                              f"flytrim device, or its registers are elsewhere")
+        version = self.read("version")
+        self.identity = Identity(
+            ".".join(str(version[part]) for part in ("major", "minor", "patch")),
+            self.read("build")["commit"], **self.read("capability"),
+            max_frame=self.read("max_frame")["bytes"])
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path, *, offset=0):
+        """The device in a file that is memory, such as a BAR or a UIO device; a context manager."""
+        with MappedFile(path, offset=offset) as bus:
+            yield cls(bus)
+
+    def read(self, name):
+        """The fields of a register, as a dict."""
+        return self._registers.unpack(name, self._access("read", name))
+
+    def write(self, name, **fields):
+        """Write a register; a field that is not named gets its reset value."""
+        with _named():
+            word = self._registers.pack(name, **fields)
+        self._access("write", name, word)
+
+    def change(self, name, **fields):
+        """Write a register; a field that is not named keeps what it reads."""
+        self.write(name, **(self.read(name) | fields))
+
+    def describe(self, name):
+        """The fields of a register as text, with the names that values have."""
+        return {field: self._registers.text(name, field, value)
+                for field, value in self.read(name).items()}
+
+    def address(self, name):
+        """Byte address of a register."""
+        with _named():
+            return self._registers.address(name)
+
+    def insert_flow(self, number, flow):
+        """Register ``flow``, a :class:`flytrim.model.Flow`, under a number that is free."""
+        self._write_flow(number, flow, "insert")
+
+    def replace_flow(self, number, flow):
+        """Register ``flow`` in place of the one of this number, in one step seen by traffic."""
+        self._write_flow(number, flow, "replace")
+
+    def remove_flow(self, number):
+        """Delete the flow of this number."""
+        self._command("delete", number, f"flow {number}")
+
+    def insert_flows(self, flows):
+        """Register the flows of a FLOWS.toml under their numbers, from 0 on."""
+        for number, flow in enumerate(flows):
+            self.insert_flow(number, flow)
+
+    def _write_flow(self, number, flow, operation):
+        self._settled()     # a large table is busy for a while after reset
+        for name, fields in flow_fields(flow).items():
+            self.write(name, **fields)
+        self._command(operation, number, f'flow {number}, "{flow.name}"')
+
+    def _command(self, operation, number, what):
+        self._settled()
+        self.write("flow_command", flow=number,
+                   op=self._registers.value("flow_command", "op", operation))
+        code = self._settled()
+        outcome = self._registers.choice("flow_status", "code", code)
+        if outcome.name != "done":
+            raise TableError(f"register flow_status: {what}: {operation} is refused: "
+                             f"{outcome.description}", outcome.name)
+
+    def _settled(self):
+        """The outcome of the last command, once it is over."""
+        for _ in range(STATUS_READS):
+            status = self.read("flow_status")
+            if not status["busy"]:
+                return status["code"]
+        raise DeviceError(f"register flow_status: stays busy for {STATUS_READS:,} reads")
+
+    def _access(self, kind, name, *value):
+        address = self.address(name)
+        try:
+            return getattr(self._bus, kind)(address, *value)
+        except BusError as error:
+            raise DeviceError(f"register {name}: {error}") from None
+
+
+@contextlib.contextmanager
+def _named():
+    """What the register description does not have, or has no room for, is a fault of the caller."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise DeviceError(str(error.args[0])) from None

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver does the same whatever lies between it and the device."""
+
+import random
+import struct
+
+import cocotb
+import harness
+import pytest
+from agents import AxiLite, AxiLiteError, Edges
+from agents.bus import drive
+from bar import CONFIG, OFFSET, VERSION, write_bar
+from bench import config_of_run
+
+from flytrim import __version__
+from flytrim.driver import Device, DeviceError, MappedFile, Registers, TableError, flow_fields
+from flytrim.errors import InputError
+from flytrim.flow_cam import FlowOperation, FlowStatus
+from flytrim.model import Flow
+from flytrim.sim.build import build, device_verilog
+from flytrim.sim.replay import Replay
+
+A, B = (Flow(name=name, src="10.0.0.1", dst="10.0.0.9", dqpn=dqpn, message_bytes=4)
+        for name, dqpn in (("a", 0x11), ("b", 0x12)))
+SIX = Flow(name="six", src="fd00::1", dst="fd00::9", dqpn=0x11, udp_sport=7, vlan=100)
+
+
+def script(bus):
+    """What any device answers that takes these flows."""
+    device = Device(bus)
+    device.insert_flows([A, SIX])
+    device.replace_flow(0, B)
+    device.remove_flow(1)
+    device.insert_flow(1, SIX)
+    return [device.identity, *(device.read(name) for name in Registers() if name != "flow_status")]
+
+
+def refusals(bus):
+    """What a device with a flow table refuses: the outcome, and what is said of it."""
+    device = Device(bus)
+    device.insert_flow(0, A)
+    refused = []
+    for method, *arguments in (
+            (device.insert_flow, 0, B), (device.insert_flow, 1, A),
+            (device.insert_flow, device.identity.flows, B),
+            (device.insert_flow, 1, Flow(**vars(A) | {"vlan": 5})),
+            (device.replace_flow, 1, B), (device.remove_flow, 1)):
+        with pytest.raises(TableError) as error:
+            method(*arguments)
+        refused.append((error.value.code, str(error.value)))
+    with pytest.raises(DeviceError, match="^register max_frame: "):
+        device.write("max_frame")
+    device.remove_flow(0)
+    return refused
+
+
+REFUSED = [
+    ("occupied", 'flow 0, "b": insert is refused: The number is taken by another flow.'),
+    ("duplicate", 'flow 1, "a": insert is refused: The key is registered under another number.'),
+    ("bad_number", f'flow {CONFIG.flows}, "b": insert is refused: The table has no such number.'),
+    ("overlap", ('flow 1, "a": insert is refused: The key differs from a registered one in VLAN '
+                 "or source port only.")),
+    ("empty", 'flow 1, "b": replace is refused: The number has no flow.'),
+    ("empty", "flow 1: delete is refused: The number has no flow."),
+]
+
+
+def expected(config):
+    """What ``script`` finds."""
+    registers = Registers()
+    words = {name: registers.reset(name) for name in registers if name != "flow_status"}
+    words["capability"] = {"width": config.width, "flows": config.flows}
+    words["max_frame"] = {"bytes": config.max_frame}
+    words["version"] = VERSION
+    words["build"] = {"commit": config.commit}
+    words["reduction"] = dict.fromkeys(words["reduction"], 0)
+    for name, fields in flow_fields(SIX).items():
+        words[name] = registers.unpack(name, registers.pack(name, **fields))
+    words["flow_command"] = {"flow": 1, "op": FlowOperation.INSERT}
+    return [(__version__, config.commit, config.width, config.flows, config.max_frame),
+            *words.values()]
+
+
+@pytest.mark.model
+def test_over_the_replay_harness():
+    with Replay(build(CONFIG, device_verilog(CONFIG))) as replay:
+        replay.reset()
+        assert script(replay) == expected(CONFIG)
+        replay.reset()
+        assert refusals(replay) == [(code, f"register flow_status: {text}")
+                                    for code, text in REFUSED]
+
+
+@pytest.mark.model
+def test_over_a_simulated_port(nic):
+    model, parameters = nic
+    assert harness.run(model, __name__, parameters=parameters) == 1
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def the_driver_works_over_a_simulated_port(dut):
+    config, edges = config_of_run(), Edges(dut)
+    master = AxiLite(dut, "s_axil", random.Random(cocotb.RANDOM_SEED))
+    access = {"read": master.read, "write": master.write, "error": AxiLiteError}
+    await edges.start()
+    assert await drive(script, **access) == expected(config)
+    await edges.reset()
+    codes = [code for code, _ in await drive(refusals, **access)]
+    assert codes == [code for code, _ in REFUSED]
+
+
+@pytest.fixture
+def bar(tmp_path):
+    return write_bar(tmp_path / "resource0")
+
+
+def test_over_a_file(bar):
+    with MappedFile(bar, offset=OFFSET) as bus:
+        assert script(bus) == expected(CONFIG)
+    words = bar.read_bytes()
+    assert words[:OFFSET] == b"\xa5" * OFFSET
+    registers, at = Registers(), OFFSET + Registers().address("flow.qp")
+    assert words[at:at + 4] == struct.pack("<I", registers.pack("flow.qp", qpn=SIX.dqpn))
+    with Device.open(bar, offset=OFFSET) as device:
+        assert device.identity.width == CONFIG.width
+
+
+def test_what_is_no_device_is_refused(bar, tmp_path):
+    with (pytest.raises(DeviceError, match=r"register id reads 0xa5a5a5a5, not 0x464c5954: this is "
+                        r"no flytrim device"), Device.open(bar)):
+        pass
+    with (pytest.raises(InputError, match="none: cannot be opened as a device: No such file"),
+          Device.open(tmp_path / "none")):
+        pass
+    with (pytest.raises(InputError, match="resource0: cannot be"), Device.open(bar, offset=8192)):
+        pass
+
+
+def test_a_fault_names_the_register(bar):
+    with Device.open(bar, offset=OFFSET) as device:
+        for fault, access in (
+                (r"no register 'flow\.pq'", lambda: device.read("flow.pq")),
+                (r"register flow\.qp has no field pqn", lambda: device.write("flow.qp", pqn=1)),
+                (r"flow\.qp\.qpn has 24 bits: 0x1000000 does not fit",
+                 lambda: device.write("flow.qp", qpn=1 << 24))):
+            with pytest.raises(DeviceError, match=f"^{fault}"):
+                access()
+
+
+def test_a_table_that_stays_busy_is_given_up(bar):
+    registers = Registers()
+    with MappedFile(bar, offset=OFFSET) as bus:
+        bus.write(registers.address("flow_status"), registers.pack("flow_status", busy=1))
+        with pytest.raises(DeviceError, match="register flow_status: stays busy for 10,000 reads"):
+            Device(bus).insert_flow(0, A)
+
+
+def test_names_of_operations_and_outcomes_are_those_of_the_hardware():
+    registers = Registers()
+    for operation in FlowOperation:
+        assert registers.value("flow_command", "op", operation.name.lower()) == operation
+    for status in FlowStatus:
+        assert registers.choice("flow_status", "code", status).name == status.name.lower()
+    assert registers.choice("flow_status", "code", 15).name == "unknown_15"
