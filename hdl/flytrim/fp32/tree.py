@@ -112,19 +112,29 @@ class ReductionTree(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shape = self._shape
-        kinds = [{each: self.type[n] == each if len(self._types) > 1 else C(1)
-                  for each in self._types} for n in range(shape.blocks)]
+        kinds = [self._kinds(n) for n in range(shape.blocks)]
         second = self._halves(m, kinds) if self._half_rate else C(0, shape.blocks)
         self._enter(m, kinds, second)
         for n, (output, latency) in enumerate(zip(shape.outputs, self.latencies, strict=True)):
             block = shape.block(*output)
             self._carry(m, n, output, latency)
-            behind = {each: delayed(m, kind, latency, name=f"is_{each.name.lower()}_{n}")
-                      for each, kind in kinds[block].items()}
+            behind = self._late(m, kinds[block], latency, n)
             for word, lanes in enumerate(self._lanes):
                 self._leave(m, n, word, [self._rounded(m, lane, n, behind, f"{word}_{part}_{n}")
                                          for part, lane in enumerate(lanes)], behind)
         return m
+
+    def _kinds(self, block):
+        """For each type whether a block's beat is of it."""
+        if len(self._types) == 1:
+            return {self._types[0]: C(1)}
+        return {each: self.type[block] == each for each in self._types}
+
+    def _late(self, m, kinds, cycles, name):
+        """The same some cycles later; of a single type there is nothing to wait for."""
+        return kinds if len(kinds) == 1 else {
+            each: delayed(m, kind, cycles, name=f"is_{each.name.lower()}_{name}")
+            for each, kind in kinds.items()}
 
     def _halves(self, m, kinds):
         """Whether a beat is in its second cycle, for each block."""
@@ -141,8 +151,7 @@ class ReductionTree(wiring.Component):
         op = [delayed(m, self.op[n], early, name=f"op_{n}_early") for n in range(shape.blocks)]
         integer = [delayed(m, kind, early, name=f"integer_{n}_early")
                    for n, kind in enumerate(is_integer)]
-        kinds = [{each: delayed(m, kind, early, name=f"is_{each.name.lower()}_{n}_early")
-                  for each, kind in kind.items()} for n, kind in enumerate(kinds)]
+        kinds = [self._late(m, kind, early, f"{n}_early") for n, kind in enumerate(kinds)]
         present = delayed(m, self.present, early, name="present_early")
         nothing = [_identity(*control) for control in zip(op, integer, strict=True)]
         for word, lanes in enumerate(self._lanes):
