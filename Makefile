@@ -47,10 +47,11 @@ $(VENV)/.tools: $(STAMP)
 	touch $@
 
 .PHONY: soak
+# With a space before it a value would be taken for a path, as options of ours are not known yet.
 soak: $(STAMP) ## the same at every width, with a fresh seed, ten million hostile frames and 100 million sums
 	echo "Running the tests with SEED=$(SEED)"
-	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --dist worksteal --widths 64,128,256,512,1024 \
-		--frames $(FRAMES) --vectors $(VECTORS)
+	SEED=$(SEED) $(BIN)/python -m pytest --quiet -n $(JOBS) --dist worksteal --widths=64,128,256,512,1024 \
+		--frames=$(FRAMES) --vectors=$(VECTORS)
 
 .PHONY: lint
 lint: $(VENV)/.tools ## check the Python sources, and the Verilog of every top at every width

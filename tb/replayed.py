@@ -3,10 +3,10 @@
 
 import frames
 
+from flytrim.driver import Device
 from flytrim.model import Flow, NicModel
 from flytrim.sim.compare import Comparer, Difference
 from flytrim.sim.replay import Replay
-from flytrim.sim.run import program_flows
 
 __all__ = ["FLOWS", "play"]
 
@@ -39,7 +39,7 @@ def play(program, config, items, about, *, overflow=False):
                         overflow=config if overflow else None)
     with Replay(program) as replay:
         replay.reset()
-        program_flows(replay, FLOWS)
+        Device(replay).insert_flows(FLOWS)
         replay.feed((item, None) if isinstance(item, bytes) else (item.frame, item.error)
                     for item in items)
         try:
