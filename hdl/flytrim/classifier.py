@@ -102,8 +102,8 @@ class Classifier(wiring.Component):
         late = functools.partial(delayed, m, cycles=self._wait)
         now = late(parsed, name="parsed")
         decide = late(decide, name="decide", reset=True)
-        header, record, only, deciding = self._header_tests(m, now, decide)
-        self._table_tests(m, header, record, only, deciding)
+        header, record, only, lengths, deciding = self._header_tests(m, now, decide)
+        self._table_tests(m, header, record, only, lengths, deciding)
         self._delay_beats(m, late(self.i.valid, name="valid", reset=True), now,
                           late(~undecided | complete, name="decided"), header.frame_bytes)
         return m
@@ -145,15 +145,21 @@ class Classifier(wiring.Component):
         m.d.sync += [second.reason.eq(reason), second.has_all.eq(has_all), record.eq(first.record)]
         m.d.sync += [second[name].eq(first[name]) for name in
                      ("sound", "payload", "tagged", "vlan", "sport")]
-        # These are looked at until the frame has ended.
+        # These are looked at until the frame has ended. What decides on the lanes of the last beats
+        # has a length of its own for each copy, or all comparisons would be one with many loads.
+        lengths = [Signal(16, name=f"length_{n}", reset_less=True, attrs=KEEP)
+                   for n in range(len(self.limited))]
         with m.If(deciding):
             m.d.sync += [second.length.eq(first.length), second.frame_bytes.eq(first.frame_bytes)]
+        for n, length in enumerate(lengths):
+            load_soon(m, length, first.length, decide, name=f"length_{n}_load")
         only, held = Signal(), Signal(reset_less=True)
         m.d.comb += only.eq(Mux(deciding, first.only, held))
         m.d.sync += held.eq(only)
-        return second, record, Copies(m, only, BITS * len(self.limited), name="only"), deciding
+        copies = Copies(m, only, BITS * len(self.limited), name="only")
+        return second, record, copies, lengths, deciding
 
-    def _table_tests(self, m, header, record, only, deciding):
+    def _table_tests(self, m, header, record, only, lengths, deciding):
         """Third cycle: the tests from UDP on, by what the flow table knows.
 
         ``deciding`` is set a cycle earlier.
@@ -162,13 +168,14 @@ class Classifier(wiring.Component):
         context = lookup.context
         hit, too_long, cut = Signal(), Signal(), self.limited[-1]
         limit = context.message_bytes
-        over = exceeds(header.length, limit[:16]) & ~limit[16:].any()
+        over = [exceeds(length, limit[:16]) & ~limit[16:].any() for length in lengths]
         m.d.comb += [
             hit.eq(lookup.hit
                    & (~context.check_vlan | (header.tagged & (header.vlan == context.vlan)))
                    & (~context.check_sport | (header.sport == context.sport))),
-            too_long.eq(over & context.check_length & ~context.cut),
-            self.limited.eq(Cat(one & over & context.check_length & context.cut for one in only)),
+            too_long.eq(over[-1] & context.check_length & ~context.cut),
+            self.limited.eq(Cat(one & longer & context.check_length & context.cut
+                                for one, longer in zip(only, over, strict=True))),
             self.length.eq(header.length),
             self.limit.eq(limit),
         ]

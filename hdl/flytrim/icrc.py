@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .context import LENGTH_BITS, Parsed
-from .logic import BITS, exceeds
+from .logic import exceeds
 from .packet import thermometer
 
 __all__ = ["IcrcChecker"]
@@ -137,10 +137,11 @@ class IcrcChecker(wiring.Component):
         """
         parsed, lanes = self.i.payload, self._config.lanes
         found, inside = Signal(len(parsed.frame_ends)), Signal(lanes)
+        each = -(-lanes // len(parsed.frame_ends))
         bytes_ = Cat(parsed.bytes, Const(0, len(parsed.frame_bytes) - LENGTH_BITS))
         for n, end in enumerate(parsed.frame_ends):
             end_lane, cuts = end[:(lanes - 1).bit_length()], Signal(name=f"cuts_{n}")
-            part = slice(BITS // 8 * n, min(BITS // 8 * (n + 1), lanes))
+            part = slice(each * n, min(each * (n + 1), lanes))
             m.d.comb += [
                 found[n].eq(before & parsed.has_ip & ~exceeds(end, bytes_)),
                 cuts.eq(found[n] & end_lane.any()),

@@ -59,7 +59,7 @@ def copies_for(bits):
 
 
 class Copies:
-    """A register of a few bits, held once for every 48 of the bits that it selects or enables.
+    """A register of a few bits, held once for up to 48 of the bits that it selects or enables.
 
     All copies hold the same at all times. Each has the attribute ``keep``, without which synthesis
     would merge them again.
@@ -79,7 +79,8 @@ class Copies:
 
     def __init__(self, m, value, bits, *, name, reset=None):
         value, count = Value.cast(value), copies_for(bits)
-        self._bits = bits
+        # All copies serve as many, but for the last.
+        self._bits, self._part = bits, -(-bits // max(1, count))
         self._copies = [
             Signal(len(value), name=f"{name}_{n}", attrs=KEEP,
                    init=reset or 0, reset_less=reset is None)
@@ -95,12 +96,12 @@ class Copies:
 
     def of(self, bit):
         """The copy that serves this bit."""
-        return self._copies[bit // BITS]
+        return self._copies[bit // self._part]
 
     def parts(self):
         """(copy, slice of the bits that it serves), for all of them."""
         for n, copy in enumerate(self._copies):
-            yield copy, slice(BITS * n, min(BITS * (n + 1), self._bits))
+            yield copy, slice(self._part * n, min(self._part * (n + 1), self._bits))
 
 
 def load_soon(m, target, value, soon, *, name, reset=0):

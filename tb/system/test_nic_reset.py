@@ -194,7 +194,8 @@ async def frame_whose_end_never_comes_goes_on_with_the_next(dut, kind):
     for taken in range(1, 12):
         begun = frame(bench, 12 * lanes, minimum=0, **KINDS[kind])[:taken * lanes]
         start, verdicts = bench.source.beats, len(bench.sent)
-        bench.send(begun + frame(bench, 20 + taken, **KINDS[kind]))
+        # Two beats and more are still to come when the source is held.
+        bench.send(begun + frame(bench, 2 * lanes + taken, **KINDS[kind]))
         while bench.source.beats < start + taken:
             await bench.edges.wait()
         bench.source.held = True

@@ -11,7 +11,7 @@ __all__ = ["synthesize"]
 
 #: In picoseconds: what a wire is taken to cost beside its lookup table. With the 300 of Yosys,
 #: paths that are not the longest are made deeper to save lookup tables.
-WIRE = 1000
+WIRE = 450
 SCRIPT = READ + f"""\
 scratchpad -set synth_xilinx.abc9.W {WIRE}
 """ + """\
