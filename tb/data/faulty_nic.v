@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device with the ports of a 64-bit TrimNic that passes every frame by and, on request, breaks a
 // rule. It shows that the replay harness sees what it is there to see.
-// The register at 0 chooses the fault; other registers hold what is written.
+// A write to the register at 0, which reads as a device's identity, chooses the fault; other
+// registers hold what is written.
 
 module flytrim_nic (
     input  wire         clk,
@@ -122,7 +123,7 @@ module flytrim_nic (
         end
         if (written_answer && s_axil_bready) written_answer <= 0;
         if (s_axil_arvalid && s_axil_arready) begin
-            read_data <= registers[s_axil_araddr[11:2]];
+            read_data <= s_axil_araddr == 0 ? 32'h464C5954 : registers[s_axil_araddr[11:2]];
             read_answer <= 1;
         end
         if (s_axil_rvalid && s_axil_rready) read_answer <= 0;

@@ -178,7 +178,7 @@ def test_waves_stay_where_rtl_and_model_disagree(folder, flytrim, monkeypatch):
     assert (status, out) == (1, "")
     warning, difference = err.splitlines()
     assert warning == "flytrim: warning: VCD it is."
-    assert difference.startswith("flytrim: RTL and model disagree: ")
+    assert difference.startswith("flytrim: RTL and model disagree: frame ")
     assert os.listdir("out") == ["wave.vcd"]
     assert "s_axis_rx_tdata" in (folder / "out/wave.vcd").read_text()
 

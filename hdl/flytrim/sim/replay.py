@@ -252,6 +252,10 @@ class Replay:
 
     def _close_waves(self):
         self._process.terminate()
+        if not self._feeder:
+            # It may have gone to wait for a command just before the signal came.
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
         # What it still has to say goes nowhere, but it must not wait for somebody to listen.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_WAVE_CLOSE_SECONDS)
