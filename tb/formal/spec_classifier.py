@@ -88,7 +88,7 @@ FAULTS = (
     Fault(name="length follows the headers", file=FILE,
           old="with m.If(deciding):", new="with m.If(1):", caught=("lengths_hold",)),
     Fault(name="limit that is none", file=FILE,
-          old="exceeds(header.length, limit[:16])", new="~exceeds(limit[:16], header.length)",
+          old="exceeds(length, limit[:16])", new="~exceeds(limit[:16], length)",
           caught=("limit_is_less",)),
 )
 
