@@ -65,6 +65,8 @@ class ClassifierSpec(Spec):
 
         self.invariant("undecided_is_unasked", inner["undecided"] == ~asked)
         self.invariant("asked_inside", ~asked | inside)
+        for n, copy in enumerate(inner["lengths"]):
+            self.invariant(f"length_{n}_is_no_other", copy == length)
         self.invariant("under_way_is_asked", under_way == self.past(asked, latency))
 
         self.cover("late_decision",
