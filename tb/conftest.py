@@ -3,6 +3,7 @@
 
 import functools
 import os
+import random
 
 import blocks as blocks_top
 import harness
@@ -66,6 +67,11 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="session")
 def vectors(pytestconfig):
     return pytestconfig.getoption("--vectors")
+
+
+@pytest.fixture
+def rng():
+    return random.Random(harness.seed())
 
 
 @functools.cache

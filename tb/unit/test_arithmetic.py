@@ -2,10 +2,8 @@
 """The reference arithmetic, against Berkeley SoftFloat and against fractions."""
 
 import itertools
-import random
 from fractions import Fraction
 
-import harness
 import pytest
 import softfloatpy
 import sums
@@ -13,11 +11,6 @@ import sums
 from flytrim.model import arithmetic
 
 PAIRS = 100_000
-
-
-@pytest.fixture
-def rng():
-    return random.Random(harness.seed())
 
 
 def softfloat(function, *operands):

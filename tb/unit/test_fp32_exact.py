@@ -4,7 +4,6 @@
 import functools
 import gc
 import itertools
-import random
 
 import harness
 import pytest
@@ -25,11 +24,6 @@ PAIR, FOUR, EIGHT, SERIAL, _, LONG = range(6)
 def model(kind):
     operands, beats, latency, _ = KINDS[kind]
     return Summer(ExactSum(operands, beats=beats, latency=latency), operands)
-
-
-@pytest.fixture
-def rng():
-    return random.Random(harness.seed())
 
 
 def beats_of(numbers, mask, width):

@@ -4,7 +4,6 @@
 import functools
 import gc
 import itertools
-import random
 
 import harness
 import pytest
@@ -25,11 +24,6 @@ PAIR, FOUR, EIGHT = 0, 2, 3
 def model(kind):
     operands, latency, guard, _ = KINDS[kind]
     return Summer(FusedSum(operands, latency=latency, guard=guard), operands)
-
-
-@pytest.fixture
-def rng():
-    return random.Random(harness.seed())
 
 
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=[

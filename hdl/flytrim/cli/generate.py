@@ -14,10 +14,13 @@ def generate():
     """Write Verilog for synthesis."""
 
 
+_output = click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
+                       help="Where to write.")
+
+
 @generate.command()
 @device_options
-@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
-              help="Where to write.")
+@_output
 def nic(output, **device):
     """The endpoint: module flytrim_nic."""
     from ..generate import nic_verilog
@@ -29,8 +32,7 @@ def nic(output, **device):
 
 @generate.command("fp32-adder")
 @latency_option
-@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
-              help="Where to write.")
+@_output
 def generate_adder(output, latency):
     """Sum of two binary32, one a cycle: module flytrim_fp32_adder."""
     from ..generate import adder_verilog
@@ -42,8 +44,7 @@ def generate_adder(output, latency):
 @generate.command("fp32-tree")
 @tree_options
 @click.option("--width", default=512, show_default=True, help="Bits of a beat of each child.")
-@click.option("-o", "--output", required=True, type=click.Path(), metavar="FILE.v",
-              help="Where to write.")
+@_output
 def generate_tree(output, **options):
     """Sum, minimum, maximum of the beats of many children: module flytrim_fp32_tree."""
     from ..generate import tree_verilog

@@ -27,9 +27,10 @@ class FrameRange(click.ParamType):
 
 
 class Hexadecimal(click.ParamType):
-    """A number of up to 8 hexadecimal digits."""
+    """A number of up to 8 hexadecimal digits, and what it is called."""
 
-    name = "hash"
+    def __init__(self, name):
+        self.name = name
 
     def convert(self, value, param, ctx):
         if isinstance(value, int):
@@ -39,14 +40,14 @@ class Hexadecimal(click.ParamType):
         except ValueError:
             number = -1
         if not 0 <= number < 1 << 32:
-            self.fail(f"{value!r} is no hash of up to 8 hexadecimal digits.")
+            self.fail(f"{value!r} is no {self.name} of up to 8 hexadecimal digits.")
         return number
 
 
 def device_options(command):
     """The options that make a NicConfig."""
     for option in (
-        click.option("--commit", type=Hexadecimal(), default="0", metavar="HASH",
+        click.option("--commit", type=Hexadecimal("hash"), default="0", metavar="HASH",
                      help="First 8 digits of a commit's hash, for software to read; 0 if not "
                           "given."),
         click.option("--side-width", default=0, show_default=True,
@@ -68,10 +69,10 @@ def device_config(options):
 
 
 latency_option = click.option("--latency", type=click.IntRange(3, 11), default=8, show_default=True,
-                        help="Cycles from operands to sum.")
+                              help="Cycles from operands to sum.")
 
 
-class Types(click.ParamType):
+class _Types(click.ParamType):
     """Names of element types with commas between them."""
 
     name = "types"
@@ -103,7 +104,7 @@ def tree_options(command):
         click.option("--sum", type=click.Choice(["tree", "fused", "exact"]), default="tree",
                      show_default=True,
                      help="How numbers are added: two at a time, or all with one rounding."),
-        click.option("--types", type=Types(), default="fp32,int32", show_default=True,
+        click.option("--types", type=_Types(), default="fp32,int32", show_default=True,
                      help="Elements: some of fp32, int32, bf16, fp16."),
         click.option("--children", default=8, show_default=True, help="2 to 64."),
     ):

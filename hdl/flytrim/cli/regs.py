@@ -15,7 +15,7 @@ def regs():
     """Read and write registers by name, in a file that is memory: a BAR or a UIO device."""
 
 
-_offset = click.option("--offset", type=Hexadecimal(), default="0", metavar="HEX",
+_offset = click.option("--offset", type=Hexadecimal("offset"), default="0", metavar="HEX",
                        help="Where the registers start in the file.")
 
 

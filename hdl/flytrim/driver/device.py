@@ -119,13 +119,12 @@ class Device:
             self.insert_flow(number, flow)
 
     def _write_flow(self, number, flow, operation):
-        self._settled()     # a large table is busy for a while after reset
         for name, fields in flow_fields(flow).items():
             self.write(name, **fields)
         self._command(operation, number, f'flow {number}, "{flow.name}"')
 
     def _command(self, operation, number, what):
-        self._settled()
+        self._settled()     # a large table is busy for a while after reset
         self.write("flow_command", flow=number,
                    op=self._registers.value("flow_command", "op", operation))
         code = self._settled()

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from .lead import lead
 from .number import FP32
-from .steps import run
+from .steps import inputs, run
 
 __all__ = ["Adder", "check_latency"]
 
@@ -80,9 +80,7 @@ class Adder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        inputs = {name: getattr(self, name) for name, member in self.signature.members.items()
-                  if member.flow is In}
-        result = run(m, self.steps, REGISTERS[self.latency].split() + ["round"], **inputs)
+        result = run(m, self.steps, REGISTERS[self.latency].split() + ["round"], **inputs(self))
         m.d.comb += [self.z.eq(result["z"]), self.flags.eq(result["flags"])]
         return m
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..logic import delayed
 from .number import FP32
-from .steps import run
+from .steps import inputs, run
 
 __all__ = ["Extreme", "MinMax", "is_nan", "takes_b"]
 
@@ -52,9 +52,7 @@ class MinMax(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         registers = ("order", "choose") if self.latency > 1 else ("choose",)
-        inputs = {name: getattr(self, name) for name, member in self.signature.members.items()
-                  if member.flow is In}
-        result = run(m, (self.order, self.choose), registers, **inputs)
+        result = run(m, (self.order, self.choose), registers, **inputs(self))
         for name in ("z", "flags"):
             late = delayed(m, result[name], self.latency - len(registers), name=name)
             m.d.comb += getattr(self, name).eq(late)

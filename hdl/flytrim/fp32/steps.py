@@ -2,8 +2,15 @@
 """A data path as a list of steps, with registers behind those that are chosen."""
 
 from amaranth import Const, Signal, Value
+from amaranth.lib.wiring import In
 
-__all__ = ["run"]
+__all__ = ["inputs", "run"]
+
+
+def inputs(component):
+    """{name: signal} of all that goes into a component."""
+    return {name: getattr(component, name) for name, member in component.signature.members.items()
+            if member.flow is In}
 
 
 def run(m, steps, registers, **values):

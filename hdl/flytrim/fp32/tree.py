@@ -19,9 +19,9 @@ from .shape import Shape
 
 __all__ = ["SUMS", "ReductionTree"]
 
-#: What sums of numbers are made by: additions of two, each rounded; or all at once.
-SUMS = ("tree", "fused", "exact")
 _ONCE = {"fused": FusedSum, "exact": ExactSum}
+#: What sums of numbers are made by: additions of two, each rounded; or all at once.
+SUMS = ("tree", *_ONCE)
 NARROW_LATENCY = 2
 
 
