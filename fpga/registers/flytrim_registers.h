@@ -65,6 +65,47 @@ extern "C" {
 #define FLYTRIM__SCRATCH__BITS_bw 32
 #define FLYTRIM__SCRATCH__BITS_reset 0x0
 
+// reg - flytrim::features
+#define FLYTRIM__FEATURES__COUNTERS_bm 0x1
+#define FLYTRIM__FEATURES__COUNTERS_bp 0
+#define FLYTRIM__FEATURES__COUNTERS_bw 1
+
+// reg - flytrim::interrupt_status
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_DONE_bm 0x1
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_DONE_bp 0
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_DONE_bw 1
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_DONE_reset 0x0
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_LOST_bm 0x2
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_LOST_bp 1
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_LOST_bw 1
+#define FLYTRIM__INTERRUPT_STATUS__COMMAND_LOST_reset 0x0
+#define FLYTRIM__INTERRUPT_STATUS__OVERFLOW_bm 0x4
+#define FLYTRIM__INTERRUPT_STATUS__OVERFLOW_bp 2
+#define FLYTRIM__INTERRUPT_STATUS__OVERFLOW_bw 1
+#define FLYTRIM__INTERRUPT_STATUS__OVERFLOW_reset 0x0
+#define FLYTRIM__INTERRUPT_STATUS__DAMAGED_bm 0x8
+#define FLYTRIM__INTERRUPT_STATUS__DAMAGED_bp 3
+#define FLYTRIM__INTERRUPT_STATUS__DAMAGED_bw 1
+#define FLYTRIM__INTERRUPT_STATUS__DAMAGED_reset 0x0
+
+// reg - flytrim::interrupt_enable
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_DONE_bm 0x1
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_DONE_bp 0
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_DONE_bw 1
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_DONE_reset 0x0
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_LOST_bm 0x2
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_LOST_bp 1
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_LOST_bw 1
+#define FLYTRIM__INTERRUPT_ENABLE__COMMAND_LOST_reset 0x0
+#define FLYTRIM__INTERRUPT_ENABLE__OVERFLOW_bm 0x4
+#define FLYTRIM__INTERRUPT_ENABLE__OVERFLOW_bp 2
+#define FLYTRIM__INTERRUPT_ENABLE__OVERFLOW_bw 1
+#define FLYTRIM__INTERRUPT_ENABLE__OVERFLOW_reset 0x0
+#define FLYTRIM__INTERRUPT_ENABLE__DAMAGED_bm 0x8
+#define FLYTRIM__INTERRUPT_ENABLE__DAMAGED_bp 3
+#define FLYTRIM__INTERRUPT_ENABLE__DAMAGED_bw 1
+#define FLYTRIM__INTERRUPT_ENABLE__DAMAGED_reset 0x0
+
 // reg - flytrim::address_word
 #define FLYTRIM__ADDRESS_WORD__BITS_bm 0xffffffff
 #define FLYTRIM__ADDRESS_WORD__BITS_bp 0
@@ -112,6 +153,10 @@ extern "C" {
 #define FLYTRIM__FLOW__OPTIONS__CUT_bp 5
 #define FLYTRIM__FLOW__OPTIONS__CUT_bw 1
 #define FLYTRIM__FLOW__OPTIONS__CUT_reset 0x0
+#define FLYTRIM__FLOW__OPTIONS__DISABLED_bm 0x40
+#define FLYTRIM__FLOW__OPTIONS__DISABLED_bp 6
+#define FLYTRIM__FLOW__OPTIONS__DISABLED_bw 1
+#define FLYTRIM__FLOW__OPTIONS__DISABLED_reset 0x0
 #define FLYTRIM__FLOW__OPTIONS__VLAN_bm 0xfff0000
 #define FLYTRIM__FLOW__OPTIONS__VLAN_bp 16
 #define FLYTRIM__FLOW__OPTIONS__VLAN_bw 12
@@ -138,9 +183,9 @@ typedef struct __attribute__ ((__packed__)) {
 #define FLYTRIM__FLOW_COMMAND__FLOW_bp 0
 #define FLYTRIM__FLOW_COMMAND__FLOW_bw 16
 #define FLYTRIM__FLOW_COMMAND__FLOW_reset 0x0
-#define FLYTRIM__FLOW_COMMAND__OP_bm 0x30000
+#define FLYTRIM__FLOW_COMMAND__OP_bm 0x70000
 #define FLYTRIM__FLOW_COMMAND__OP_bp 16
-#define FLYTRIM__FLOW_COMMAND__OP_bw 2
+#define FLYTRIM__FLOW_COMMAND__OP_bw 3
 #define FLYTRIM__FLOW_COMMAND__OP_reset 0x0
 
 // reg - flytrim::flow_status
@@ -151,6 +196,136 @@ typedef struct __attribute__ ((__packed__)) {
 #define FLYTRIM__FLOW_STATUS__BUSY_bp 31
 #define FLYTRIM__FLOW_STATUS__BUSY_bw 1
 
+// reg - flytrim::count_desc_dff53ebd_name_dd7dbc8a
+#define FLYTRIM__COUNT_DESC_DFF53EBD_NAME_DD7DBC8A__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_DFF53EBD_NAME_DD7DBC8A__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_DFF53EBD_NAME_DD7DBC8A__COUNT_bw 64
+
+// reg - flytrim::count_desc_3334f0f4_name_a31c3156
+#define FLYTRIM__COUNT_DESC_3334F0F4_NAME_A31C3156__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_3334F0F4_NAME_A31C3156__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_3334F0F4_NAME_A31C3156__COUNT_bw 64
+
+// regfile - flytrim::flow_counters
+typedef struct __attribute__ ((__packed__)) {
+    uint64_t packets;
+    uint64_t messages;
+} flytrim__flow_counters_t;
+
+// reg - flytrim::counters::command
+#define FLYTRIM__COUNTERS__COMMAND__CLEAR_bm 0x1
+#define FLYTRIM__COUNTERS__COMMAND__CLEAR_bp 0
+#define FLYTRIM__COUNTERS__COMMAND__CLEAR_bw 1
+#define FLYTRIM__COUNTERS__COMMAND__CLEAR_reset 0x0
+
+// reg - flytrim::count_desc_9dc536bf_name_e5dedff3
+#define FLYTRIM__COUNT_DESC_9DC536BF_NAME_E5DEDFF3__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_9DC536BF_NAME_E5DEDFF3__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_9DC536BF_NAME_E5DEDFF3__COUNT_bw 64
+
+// reg - flytrim::count_desc_94560815_name_3fe17313
+#define FLYTRIM__COUNT_DESC_94560815_NAME_3FE17313__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_94560815_NAME_3FE17313__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_94560815_NAME_3FE17313__COUNT_bw 64
+
+// reg - flytrim::count_desc_3b3b339a_name_3dca63f1
+#define FLYTRIM__COUNT_DESC_3B3B339A_NAME_3DCA63F1__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_3B3B339A_NAME_3DCA63F1__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_3B3B339A_NAME_3DCA63F1__COUNT_bw 64
+
+// reg - flytrim::count_desc_7ae299b7_name_05fecedf
+#define FLYTRIM__COUNT_DESC_7AE299B7_NAME_05FECEDF__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_7AE299B7_NAME_05FECEDF__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_7AE299B7_NAME_05FECEDF__COUNT_bw 64
+
+// reg - flytrim::count_desc_d32fd510_name_77f1b06f
+#define FLYTRIM__COUNT_DESC_D32FD510_NAME_77F1B06F__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_D32FD510_NAME_77F1B06F__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_D32FD510_NAME_77F1B06F__COUNT_bw 64
+
+// reg - flytrim::count_desc_c60749d5_name_0ddfd6b3
+#define FLYTRIM__COUNT_DESC_C60749D5_NAME_0DDFD6B3__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_C60749D5_NAME_0DDFD6B3__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_C60749D5_NAME_0DDFD6B3__COUNT_bw 64
+
+// reg - flytrim::counters::high_water_desc_983d0d4c_name_da917bf7
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_983D0D4C_NAME_DA917BF7__MOST_bm 0xffff
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_983D0D4C_NAME_DA917BF7__MOST_bp 0
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_983D0D4C_NAME_DA917BF7__MOST_bw 16
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_983D0D4C_NAME_DA917BF7__DEPTH_LOG2_bm 0xff0000
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_983D0D4C_NAME_DA917BF7__DEPTH_LOG2_bp 16
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_983D0D4C_NAME_DA917BF7__DEPTH_LOG2_bw 8
+
+// reg - flytrim::counters::high_water_desc_d999a56b_name_c7303b1f
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_D999A56B_NAME_C7303B1F__MOST_bm 0xffff
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_D999A56B_NAME_C7303B1F__MOST_bp 0
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_D999A56B_NAME_C7303B1F__MOST_bw 16
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_D999A56B_NAME_C7303B1F__DEPTH_LOG2_bm 0xff0000
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_D999A56B_NAME_C7303B1F__DEPTH_LOG2_bp 16
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_D999A56B_NAME_C7303B1F__DEPTH_LOG2_bw 8
+
+// reg - flytrim::counters::high_water_desc_ea0bb192_name_0d745593
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_EA0BB192_NAME_0D745593__MOST_bm 0xffff
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_EA0BB192_NAME_0D745593__MOST_bp 0
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_EA0BB192_NAME_0D745593__MOST_bw 16
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_EA0BB192_NAME_0D745593__DEPTH_LOG2_bm 0xff0000
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_EA0BB192_NAME_0D745593__DEPTH_LOG2_bp 16
+#define FLYTRIM__COUNTERS__HIGH_WATER_DESC_EA0BB192_NAME_0D745593__DEPTH_LOG2_bw 8
+
+// reg - flytrim::counters::latency_minimum
+#define FLYTRIM__COUNTERS__LATENCY_MINIMUM__CYCLES_bm 0xffffff
+#define FLYTRIM__COUNTERS__LATENCY_MINIMUM__CYCLES_bp 0
+#define FLYTRIM__COUNTERS__LATENCY_MINIMUM__CYCLES_bw 24
+
+// reg - flytrim::counters::latency_maximum
+#define FLYTRIM__COUNTERS__LATENCY_MAXIMUM__CYCLES_bm 0xffffff
+#define FLYTRIM__COUNTERS__LATENCY_MAXIMUM__CYCLES_bp 0
+#define FLYTRIM__COUNTERS__LATENCY_MAXIMUM__CYCLES_bw 24
+
+// reg - flytrim::count_desc_c86fc574_name_1967695f
+#define FLYTRIM__COUNT_DESC_C86FC574_NAME_1967695F__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_C86FC574_NAME_1967695F__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_C86FC574_NAME_1967695F__COUNT_bw 64
+
+// reg - flytrim::count_desc_4f541176_name_7733d023
+#define FLYTRIM__COUNT_DESC_4F541176_NAME_7733D023__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_4F541176_NAME_7733D023__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_4F541176_NAME_7733D023__COUNT_bw 64
+
+// reg - flytrim::count_desc_c846f892_name_da070be8
+#define FLYTRIM__COUNT_DESC_C846F892_NAME_DA070BE8__COUNT_bm 0xffffffffffffffff
+#define FLYTRIM__COUNT_DESC_C846F892_NAME_DA070BE8__COUNT_bp 0
+#define FLYTRIM__COUNT_DESC_C846F892_NAME_DA070BE8__COUNT_bw 64
+
+// regfile - flytrim::counters::reason
+typedef struct __attribute__ ((__packed__)) {
+    uint64_t frames;
+    uint64_t bytes;
+} flytrim__counters__reason_t;
+
+// regfile - flytrim::counters
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t command;
+    uint8_t RESERVED_4_7[0x4];
+    uint64_t received_frames;
+    uint64_t received_bytes;
+    uint64_t header_bytes;
+    uint64_t payload_bytes;
+    uint64_t cut_bytes;
+    uint64_t tail_bytes;
+    uint8_t RESERVED_38_3f[0x8];
+    uint32_t high_water_trim;
+    uint32_t high_water_bypass;
+    uint32_t high_water_meta;
+    uint8_t RESERVED_4c_4f[0x4];
+    uint32_t latency_minimum;
+    uint32_t latency_maximum;
+    uint8_t RESERVED_58_7f[0x28];
+    uint64_t latency[16];
+    uint8_t RESERVED_100_1ff[0x100];
+    flytrim__counters__reason_t reason[32];
+} flytrim__counters_t;
+
 // addrmap - flytrim
 typedef struct __attribute__ ((__packed__)) {
     uint32_t id;
@@ -160,15 +335,22 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t build;
     uint32_t reduction;
     uint32_t scratch;
-    uint8_t RESERVED_1c_ff[0xe4];
+    uint32_t features;
+    uint32_t interrupt_status;
+    uint32_t interrupt_enable;
+    uint8_t RESERVED_28_ff[0xd8];
     flytrim__flow_t flow;
     uint8_t RESERVED_130_13f[0x10];
     uint32_t flow_command;
     uint32_t flow_status;
+    uint8_t RESERVED_148_14f[0x8];
+    flytrim__flow_counters_t flow_counters;
+    uint8_t RESERVED_160_1ff[0xa0];
+    flytrim__counters_t counters;
 } flytrim_t;
 
 
-static_assert(sizeof(flytrim_t) == 0x148, "Packing error");
+static_assert(sizeof(flytrim_t) == 0x600, "Packing error");
 
 #ifdef __cplusplus
 }

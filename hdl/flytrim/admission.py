@@ -6,7 +6,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .classifier import Classified, Decision
-from .context import LENGTH_BITS, MetaRecord, VerdictRecord
+from .context import LENGTH_BITS, MetaRecord, Outcome, VerdictRecord
+from .headers import OPCODES, Place
 from .packet import Packet, side_member
 from .verdict import Reason, Verdict
 
@@ -42,6 +43,7 @@ class Admission(wiring.Component):
     trim : to the trim queue
     meta : to the queue of records
     verdicts : lane of :class:`VerdictRecord`, one a frame
+    outcomes : lane of :class:`Outcome`, beside ``verdicts``
     """
 
     def __init__(self, config):
@@ -64,6 +66,7 @@ class Admission(wiring.Component):
             "trim": Out(stream.Signature(Packet(config.width), always_ready=True)),
             "meta": Out(stream.Signature(meta_layout(config), always_ready=True)),
             "verdicts": Out(stream.Signature(VerdictRecord, always_ready=True)),
+            "outcomes": Out(stream.Signature(Outcome, always_ready=True)),
         })
 
     def elaborate(self, platform):
@@ -127,10 +130,23 @@ class Admission(wiring.Component):
         with m.Else():
             m.d.comb += reason.eq(decision.reason)
 
-        verdict = self.verdicts.payload
+        verdict, outcome = self.verdicts.payload, self.outcomes.payload
         m.d.sync += self.verdicts.valid.eq(last)
+        m.d.comb += [
+            self.outcomes.valid.eq(self.verdicts.valid),
+            outcome.reason.eq(verdict.reason),
+            outcome.hit.eq(verdict.hit),
+            outcome.flow.eq(verdict.flow),
+        ]
+        ending = [code for code, opcode in OPCODES.items()
+                  if opcode.place in (Place.LAST, Place.ONLY)]
         with m.If(last):
             m.d.sync += [
+                outcome.bytes.eq(self.i.payload.bytes),
+                outcome.headers.eq(decision.headers),
+                outcome.payload.eq(self.sent),
+                outcome.cut.eq(decision.cut),
+                outcome.ends_message.eq(decision.record.opcode.matches(*ending)),
                 verdict.reason.eq(reason),
                 verdict.hit.eq(decision.hit),
                 verdict.flow.eq(decision.flow),

@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .checksum import compress, is_sound
-from .context import LENGTH_BITS, FlowKey, Lookup, Parsed, Received, RecordFields
+from .context import LENGTH_BITS, SEEN_BITS, FlowKey, Lookup, Parsed, Received, RecordFields
 from .logic import BITS, KEEP, Copies, copies_for, delayed, exceeds, load_soon
 from .verdict import Reason
 
@@ -19,7 +19,7 @@ class Decision(data.Struct):
     """What the headers and the flow table say of a frame.
 
     ``reason`` is ``NONE`` or one of the bypass codes. ``cut`` is how many bytes of payload the
-    preset message length takes off.
+    preset message length takes off, ``headers`` how many are in front of it.
     """
 
     reason: 8
@@ -27,6 +27,7 @@ class Decision(data.Struct):
     check_icrc: 1
     flow: 16
     cut: 16
+    headers: SEEN_BITS
     record: RecordFields
 
 
@@ -35,11 +36,12 @@ class Classified(data.StructLayout):
 
     ``decided`` is set from the beat on that completes the headers, at the latest on the last one;
     :attr:`Classifier.decision` is then that of this frame. ``truncated`` counts on the last beat:
-    the frame is shorter than its IP length.
+    the frame is shorter than its IP length. ``bytes`` are those of the frame so far.
     """
 
     def __init__(self, config):
-        super().__init__({"beat": Received(config), "decided": 1, "truncated": 1})
+        super().__init__({
+            "beat": Received(config), "decided": 1, "truncated": 1, "bytes": LENGTH_BITS})
 
 
 class Classifier(wiring.Component):
@@ -139,12 +141,12 @@ class Classifier(wiring.Component):
         # Kept out of shift registers, which are slow; the record, which no test asks for, is not.
         second = Signal(data.StructLayout({
             "reason": 8, "has_all": 1, "sound": 1, "payload": 1, "tagged": 1, "vlan": 12,
-            "sport": 16, "length": 16, "frame_bytes": 17,
+            "sport": 16, "length": 16, "frame_bytes": 17, "header_bytes": SEEN_BITS,
         }), reset_less=True, attrs=KEEP)
         record = Signal(RecordFields, reset_less=True)
         m.d.sync += [second.reason.eq(reason), second.has_all.eq(has_all), record.eq(first.record)]
         m.d.sync += [second[name].eq(first[name]) for name in
-                     ("sound", "payload", "tagged", "vlan", "sport")]
+                     ("sound", "payload", "tagged", "vlan", "sport", "header_bytes")]
         # These are looked at until the frame has ended. What decides on the lanes of the last beats
         # has a length of its own for each copy, or all comparisons would be one with many loads.
         lengths = [Signal(16, name=f"length_{n}", reset_less=True, attrs=KEEP)
@@ -170,7 +172,7 @@ class Classifier(wiring.Component):
         limit = context.message_bytes
         over = [exceeds(length, limit[:16]) & ~limit[16:].any() for length in lengths]
         m.d.comb += [
-            hit.eq(lookup.hit
+            hit.eq(lookup.hit & ~context.disabled
                    & (~context.check_vlan | (header.tagged & (header.vlan == context.vlan)))
                    & (~context.check_sport | (header.sport == context.sport))),
             too_long.eq(over[-1] & context.check_length & ~context.cut),
@@ -205,6 +207,7 @@ class Classifier(wiring.Component):
             decision.check_icrc.eq(context.check_icrc),
             decision.flow.eq(Mux(belongs, lookup.flow, 0)),
             decision.cut.eq(Mux(cut, header.length - limit, 0)),
+            decision.headers.eq(header.header_bytes),
             decision.record.eq(record),
         ]
         held, new = Value.cast(self.decision), Value.cast(decision)
@@ -236,5 +239,6 @@ class Classifier(wiring.Component):
             flags.eq(flags_of(second.beat)),
             out.decided.eq(second.decided),
             out.truncated.eq(second.bytes < frame_bytes),
+            out.bytes.eq(second.bytes),
         ]
         m.d.comb += [self.o.payload.eq(out), flags_of(self.o.payload.beat).eq(flags)]

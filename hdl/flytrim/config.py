@@ -30,6 +30,8 @@ class NicConfig:
         Longest frame in bytes, without FCS; a longer one is cut there and dropped.
     side_width : int
         Bits of opaque side band carried beside each frame, 0 to 256.
+    counters : bool
+        Count frames and bytes, by reason and by flow, and measure latency.
     commit : int
         What the register ``build`` tells: 32 bits of the commit that the design is made from.
     """
@@ -38,6 +40,7 @@ class NicConfig:
     flows: int = 64
     max_frame: int = MAX_FRAME
     side_width: int = 0
+    counters: bool = True
     commit: int = 0
 
     def __post_init__(self):

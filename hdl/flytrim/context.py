@@ -11,8 +11,8 @@ from .headers import BTH, IPV6, L3_OFFSETS, MAX_HEADER_BYTES, UDP
 from .logic import copies_for
 from .packet import Packet
 
-__all__ = ["FlowContext", "FlowKey", "Lookup", "MetaRecord", "Parsed", "Received", "RecordFields",
-           "VerdictRecord"]
+__all__ = ["FlowContext", "FlowKey", "FlowRecord", "Lookup", "MetaRecord", "Outcome", "Parsed",
+           "Received", "RecordFields", "VerdictRecord"]
 
 #: Behind the last byte of a frame that the ICRC masks, the first reserved byte of the BTH.
 ICRC_MASKED_END = max(L3_OFFSETS) + IPV6.size + UDP.size + BTH.reserved.bit // 8 + 1
@@ -53,7 +53,15 @@ class FlowContext(data.Struct):
     check_length: 1
     cut: 1
     check_icrc: 1
+    disabled: 1
     message_bytes: 32
+
+
+class FlowRecord(data.Struct):
+    """What the control plane stores for a flow."""
+
+    key: FlowKey
+    context: FlowContext
 
 
 class MetaRecord(data.Struct):
@@ -93,6 +101,24 @@ class VerdictRecord(data.Struct):
     hit: 1
     _reserved: 5
     flow: 16
+
+
+class Outcome(data.Struct):
+    """What is counted of a frame, told once its last beat was judged.
+
+    ``bytes`` is its length. ``headers``, ``payload`` and ``cut`` count where it was trimmed: bytes
+    in front of the payload, of it, and those that the preset message length took off.
+    ``ends_message`` is set for an opcode of LAST or ONLY.
+    """
+
+    reason: 8
+    hit: 1
+    flow: 16
+    bytes: LENGTH_BITS
+    headers: SEEN_BITS
+    payload: LENGTH_BITS
+    cut: 16
+    ends_message: 1
 
 
 class RecordFields(data.Struct):

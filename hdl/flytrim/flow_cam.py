@@ -7,7 +7,7 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .context import FlowContext, FlowKey, Lookup
+from .context import FlowContext, FlowKey, FlowRecord, Lookup
 from .logic import KEEP, Copies, load_soon, same_parts, select
 
 __all__ = ["FlowCam", "FlowCommand", "FlowOperation", "FlowStatus"]
@@ -17,6 +17,8 @@ class FlowOperation(enum.IntEnum):
     INSERT = 1
     REPLACE = 2
     DELETE = 3
+    READ = 4
+    RESTART = 5
 
 
 class FlowStatus(enum.IntEnum):
@@ -35,7 +37,7 @@ class FlowStatus(enum.IntEnum):
 
 
 class FlowCommand(data.Struct):
-    operation: 2
+    operation: 3
     flow: 16
     key: FlowKey
     context: FlowContext
@@ -64,6 +66,10 @@ class FlowCam(wiring.Component):
     o : lane of :class:`Lookup`, their results in order
     commands : stream of :class:`FlowCommand`
     status : :class:`FlowStatus` of the last command, valid while ``commands.ready``
+    number : of the flow of the command that runs, else of the one offered
+    restarts : strobe: the flow of this number, which has been right for two cycles or more, starts
+        anew; the first lookup that can find it comes later
+    reads, found : strobe: in the cycle after it ``found`` is the entry asked for
     """
 
     latency = 2
@@ -76,6 +82,10 @@ class FlowCam(wiring.Component):
             "o": Out(stream.Signature(Lookup, always_ready=True)),
             "commands": In(stream.Signature(FlowCommand)),
             "status": Out(unsigned(4)),
+            "number": Out(unsigned(16)),
+            "restarts": Out(1),
+            "reads": Out(1),
+            "found": Out(FlowRecord),
         })
 
     def elaborate(self, platform):
@@ -117,9 +127,8 @@ class FlowCam(wiring.Component):
 
     def _elaborate_commands(self, m, valids, keys, contexts):
         # What a key could collide with, entry by entry, to be read through one after the other.
-        layout = data.StructLayout({"key": FlowKey, "context": FlowContext})
         m.submodules.copy = copy = memory.Memory(
-            shape=layout, depth=self._flows, init=[], attrs={"ram_style": "block"})
+            shape=FlowRecord, depth=self._flows, init=[], attrs={"ram_style": "block"})
         read, write = copy.read_port(), copy.write_port()
 
         # Follows the port until a command has come from there.
@@ -144,6 +153,8 @@ class FlowCam(wiring.Component):
             write.addr.eq(row),
             write.data.key.eq(held.key),
             write.data.context.eq(held.context),
+            self.number.eq(held.flow),
+            self.found.eq(read.data),
         ]
 
         def options(context):
@@ -165,7 +176,11 @@ class FlowCam(wiring.Component):
         m.d.comb += [collides.eq(compared_one & same["key"].all()),
                      overlaps.eq(~same["options"].all())]
 
-        written = Signal()
+        written, reads_one, restarts_one = Signal(), Signal(), Signal()
+        m.d.comb += [
+            reads_one.eq(held.operation == FlowOperation.READ),
+            restarts_one.eq(held.operation == FlowOperation.RESTART),
+        ]
         with m.FSM():
             with m.State("Ready"):
                 m.d.sync += [number.eq(0), reading.eq(0)]
@@ -176,7 +191,7 @@ class FlowCam(wiring.Component):
             with m.State("Check"):
                 m.d.comb += will_be_ready.eq(1)
                 m.next = "Ready"
-                with m.If(held.operation == 0):
+                with m.If((held.operation == 0) | (held.operation > FlowOperation.RESTART)):
                     m.d.sync += self.status.eq(FlowStatus.UNKNOWN)
                 with m.Elif(held.flow >= self._flows):
                     m.d.sync += self.status.eq(FlowStatus.BAD_NUMBER)
@@ -186,8 +201,11 @@ class FlowCam(wiring.Component):
                     m.d.sync += self.status.eq(FlowStatus.EMPTY)
                 with m.Else():
                     m.d.comb += will_be_ready.eq(0)
+                    m.d.sync += number.eq(Mux(reads_one, entry, 0))
                     m.next = "Search"
-                    with m.If(held.operation == FlowOperation.DELETE):
+                    with m.If(reads_one):
+                        m.next = "Read"
+                    with m.Elif((held.operation == FlowOperation.DELETE) | restarts_one):
                         m.next = "Commit"
             with m.State("Search"):
                 m.d.sync += [number.eq(number + 1), read_number.eq(number), reading.eq(1)]
@@ -198,8 +216,15 @@ class FlowCam(wiring.Component):
                     m.next = "Ready"
                 with m.Elif(number == self._flows + 1):
                     m.next = "Commit"
+            with m.State("Read"):
+                m.d.comb += [self.reads.eq(1), will_be_ready.eq(1)]
+                m.next = "Ready"
             with m.State("Commit"):
-                m.d.comb += [written.eq(1), write.en.eq(1)]
+                m.d.comb += [
+                    written.eq(~restarts_one),
+                    write.en.eq(~restarts_one),
+                    self.restarts.eq(restarts_one | (held.operation == FlowOperation.INSERT)),
+                ]
                 m.next = "Settle"
             with m.State("Settle"):
                 m.d.comb += will_be_ready.eq(1)

@@ -5,7 +5,7 @@ from amaranth import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from .context import FlowKey, Lookup
+from .context import FlowKey, FlowRecord, Lookup
 from .flow_cam import FlowCommand, FlowOperation, FlowStatus
 from .flow_finder import FlowFinder, Stored, merged
 from .flow_hand import FlowHand
@@ -55,6 +55,8 @@ class FlowHash(wiring.Component):
     o : lane of :class:`Lookup`, their results in order
     commands : stream of :class:`FlowCommand`
     status : :class:`FlowStatus` of the last command, valid while ``commands.ready``
+    number, restarts, reads, found : as of :class:`flytrim.flow_cam.FlowCam`; ``number`` is right
+        while ``commands.ready``, and until ``restarts``
     """
 
     latency = FlowFinder.latency
@@ -75,6 +77,10 @@ class FlowHash(wiring.Component):
             "o": Out(stream.Signature(Lookup, always_ready=True)),
             "commands": In(stream.Signature(FlowCommand)),
             "status": Out(unsigned(4)),
+            "number": Out(unsigned(16)),
+            "restarts": Out(1),
+            "reads": Out(1),
+            "found": Out(FlowRecord),
         })
 
     def elaborate(self, platform):
@@ -112,7 +118,7 @@ class FlowHash(wiring.Component):
         lookup, note = where.read_port(), where.write_port()
         owner = lookup.data
 
-        operation, too_high = Signal(2), Signal()
+        operation, too_high = Signal.like(self.commands.payload.operation), Signal()
         addresses = [Signal(self._places, name=f"address_{n}") for n in range(BANKS)]
         # Banks: that the entry at hand goes to; that an old one leaves; that are not to choose
         # from; whose place is free.
@@ -153,6 +159,9 @@ class FlowHash(wiring.Component):
             ports.added.eq(hand.entry.key.dport),
             ports.drops.eq(operation != FlowOperation.INSERT),
             ports.commit.eq(commit & ~homing),
+            self.number.eq(hand.entry.number),
+            self.found.key.eq(hand.taken.key),
+            self.found.context.eq(hand.taken.context),
             lookup.addr.eq(hand.entry.number),
         ]
         # Of the entry that was taken up.
@@ -199,7 +208,7 @@ class FlowHash(wiring.Component):
                     m.d.sync += self.status.eq(FlowStatus.DONE)
                     begin("Check")
             with m.State("Check"), m.If(hand.done):
-                with m.If(operation == 0):
+                with m.If((operation == 0) | (operation > FlowOperation.RESTART)):
                     refuse(FlowStatus.UNKNOWN)
                 with m.Elif(too_high):
                     refuse(FlowStatus.BAD_NUMBER)
@@ -214,6 +223,12 @@ class FlowHash(wiring.Component):
                         refuse(FlowStatus.OCCUPIED)
                     with m.Elif((operation != FlowOperation.INSERT) & ~occupied):
                         refuse(FlowStatus.EMPTY)
+                    with m.Elif(operation == FlowOperation.READ):
+                        m.d.comb += self.reads.eq(1)
+                        m.next = "Ready"
+                    with m.Elif(operation == FlowOperation.RESTART):
+                        m.d.comb += self.restarts.eq(1)
+                        m.next = "Ready"
                     with m.Else():
                         with m.If(operation != FlowOperation.INSERT):
                             m.d.sync += [
@@ -263,7 +278,10 @@ class FlowHash(wiring.Component):
             with m.State("Settle"), m.If(hand.done):
                 m.next = "Commit"
             with m.State("Commit"):
-                m.d.comb += commit.eq(1)
+                m.d.comb += [
+                    commit.eq(1),
+                    self.restarts.eq(~homing & (operation == FlowOperation.INSERT)),
+                ]
                 m.d.sync += [leaving.eq(0), leaving_slot.eq(0), slot.eq(overflow.spare)]
                 m.next = "Note entry"
             with m.State("Note entry"):

@@ -69,6 +69,7 @@ class _Flow(_Entry):
                                              description='must be "check" or "ignore"')
     message_bytes: int | None = Field(None, ge=1, le=1 << 31,
                                       description="must be 1 to 2147483648 bytes")
+    disabled: bool = Field(False, description="must be true or false")
     excess: Literal["bypass", "cut"] = Field("bypass", description='must be "bypass" or "cut"')
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TrimNic: the endpoint. Frames in; payloads with their records, and everything else, out."""
 
-from amaranth import Module
-from amaranth.lib import wiring
+from amaranth import Module, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from .admission import Admission, meta_layout, meta_width
@@ -17,7 +17,9 @@ from .packet import Packet
 from .parser import Parser
 from .stream import Queue
 from .stripper import Stripper
+from .telemetry import CYCLE_BITS, FlowCounters, Telemetry
 from .truncator import Truncator
+from .verdict import Reason
 
 __all__ = ["ADDRESS_WIDTH", "TrimNic"]
 
@@ -48,6 +50,7 @@ class TrimNic(wiring.Component):
     m_axis_meta_* : a metadata record a payload
     m_axis_verdict_* : a verdict record a frame; a strobe, there is no ``tready``
     s_axil_* : registers, AXI4-Lite
+    irq : high while a bit of ``interrupt_status`` is set that ``interrupt_enable`` lets out
     """
 
     def __init__(self, config):
@@ -60,12 +63,16 @@ class TrimNic(wiring.Component):
             **axis_members("m_axis_meta", Out, meta_width(config), keep=False),
             **axis_members("m_axis_verdict", Out, 32, keep=False, ready=False),
             **axil_members("s_axil", ADDRESS_WIDTH),
+            "irq": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        frame, payload = Packet(config.width, config.side_width), Packet(config.width)
+        frame = Packet(config.width, config.side_width)
+        # A payload takes the time along at which its frame came, where that is measured.
+        stamp = {"stamp": CYCLE_BITS} if config.counters else {}
+        payload = data.StructLayout({"packet": Packet(config.width), **stamp})
         meta = meta_layout(config)
         frame_margin = config.max_beats + IN_FLIGHT
 
@@ -124,14 +131,21 @@ class TrimNic(wiring.Component):
             admission.meta_room.eq(meta_queue.room),
         ]
         connect(m, admission.bypass, bypass_queue.i)
-        connect(m, admission.trim, trim_queue.i)
+        m.d.comb += [
+            trim_queue.i.valid.eq(admission.trim.valid),
+            trim_queue.i.payload.packet.eq(admission.trim.payload),
+        ]
         connect(m, admission.meta, meta_queue.i)
         m.d.comb += [
             bypass_queue.commit.eq(admission.commit), bypass_queue.rewind.eq(admission.rewind),
             trim_queue.commit.eq(1), meta_queue.commit.eq(1),
         ]
         connect(m, bypass_queue.o, bypass.i)
-        connect(m, trim_queue.o, trim.i)
+        m.d.comb += [
+            trim.i.valid.eq(trim_queue.o.valid),
+            trim.i.payload.eq(trim_queue.o.payload.packet),
+            trim_queue.o.ready.eq(trim.i.ready),
+        ]
         connect(m, meta_queue.o, records.i)
         self._wire(m, "m_axis_bypass", bypass)
         self._wire(m, "m_axis_trim", trim)
@@ -142,9 +156,56 @@ class TrimNic(wiring.Component):
         ]
 
         connect(m, control.flows, flow_table.commands)
-        m.d.comb += control.flow_status.eq(flow_table.status)
+        reason = admission.outcomes.payload.reason
+        overflow = reason == Reason.OVERFLOW
+        m.d.comb += [
+            control.flow_status.eq(flow_table.status),
+            control.flow_read.eq(flow_table.reads),
+            control.flow_found.eq(flow_table.found),
+            control.overflow.eq(admission.outcomes.valid & overflow),
+            control.damaged.eq(admission.outcomes.valid & (reason >= Reason.OVERSIZE) & ~overflow),
+            self.irq.eq(control.irq),
+        ]
         self._wire(m, "s_axil", control)
+        if config.counters:
+            queues = {"trim": trim_queue, "bypass": bypass_queue, "meta": meta_queue}
+            self._elaborate_counters(m, parser, flow_table, admission, queues, trim, control)
         return m
+
+    def _elaborate_counters(self, m, parser, flow_table, admission, queues, trim, control):
+        m.submodules.flow_counters = flows = FlowCounters(self._config.flows)
+        m.submodules.telemetry = telemetry = Telemetry(
+            self._config, Parser.latency + flow_table.latency + 1)
+        beat = admission.i.payload.beat
+        # The first beat of a payload is the one behind a last one.
+        starts = Signal(init=1)
+        with m.If(trim.i.valid & trim.i.ready):
+            m.d.sync += starts.eq(trim.i.payload.last)
+        m.d.sync += [
+            telemetry.received.valid.eq(parser.o.valid & parser.o.payload.beat.packet.last),
+            telemetry.received.payload.eq(parser.o.payload.bytes),
+        ]
+        m.d.comb += [
+            telemetry.outcomes.valid.eq(admission.outcomes.valid),
+            telemetry.outcomes.payload.eq(admission.outcomes.payload),
+            telemetry.first.eq(admission.i.valid & beat.first),
+            queues["trim"].i.payload.stamp.eq(telemetry.stamp),
+            telemetry.leaves.valid.eq(trim.i.valid & trim.i.ready & starts),
+            telemetry.leaves.payload.eq(queues["trim"].o.payload.stamp),
+            *(getattr(telemetry, f"level_{name}").eq(queue.level)
+              for name, queue in queues.items()),
+            flows.outcomes.valid.eq(admission.outcomes.valid),
+            flows.outcomes.payload.eq(admission.outcomes.payload),
+            flows.number.eq(flow_table.number),
+            flows.restarts.eq(flow_table.restarts),
+            control.flow_counters__packets__count.eq(flows.packets),
+            control.flow_counters__messages__count.eq(flows.messages),
+        ]
+        for name, member in control.signature.members.items():
+            if name.startswith("counters__"):
+                inner, outer = getattr(telemetry, name.removeprefix("counters__")), getattr(
+                    control, name)
+                m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)
 
     def _wire(self, m, prefix, block):
         """Connects this device's ports named ``prefix`` to the same ports of ``block``."""

@@ -2,11 +2,13 @@
 """A device as software sees it: registers by name, and the flow table."""
 
 import contextlib
+import time
 from typing import NamedTuple
 
 from ..errors import InputError
 from .bus import BusError, MappedFile
-from .registers import Registers, flow_fields
+from .counters import read_counters, read_flow_counters
+from .registers import Registers, flow_fields, flow_of
 
 __all__ = ["Device", "DeviceError", "Identity", "TableError"]
 
@@ -34,7 +36,7 @@ class Identity(NamedTuple):
     """What a device is: its version, the commit it was made from or 0, and what it was built with.
 
     ``width`` is the bits of a beat, ``flows`` the entries of the flow table, ``max_frame`` the
-    bytes of the longest frame.
+    bytes of the longest frame, ``counters`` whether it counts.
     """
 
     version: str
@@ -42,6 +44,7 @@ class Identity(NamedTuple):
     width: int
     flows: int
     max_frame: int
+    counters: bool
 
 
 class Device:
@@ -68,7 +71,8 @@ class Device:
         self.identity = Identity(
             ".".join(str(version[part]) for part in ("major", "minor", "patch")),
             self.read("build")["commit"], **self.read("capability"),
-            max_frame=self.read("max_frame")["bytes"])
+            max_frame=self.read("max_frame")["bytes"],
+            counters=bool(self.read("features")["counters"]))
 
     @classmethod
     @contextlib.contextmanager
@@ -79,7 +83,11 @@ class Device:
 
     def read(self, name):
         """The fields of a register, as a dict."""
-        return self._registers.unpack(name, self._access("read", name))
+        with _named():
+            words = range(self._registers.words(name))
+        # The low word first: the device holds the high one that belongs to it.
+        return self._registers.unpack(name, sum(
+            self._access("read", name, word=word) << 32 * word for word in words))
 
     def write(self, name, **fields):
         """Write a register; a field that is not named gets its reset value."""
@@ -113,10 +121,82 @@ class Device:
         """Delete the flow of this number."""
         self._command("delete", number, f"flow {number}")
 
+    def read_flow(self, number, name=None):
+        """The flow of this number as the device has it, a :class:`flytrim.model.Flow`."""
+        self._command("read", number, f"flow {number}")
+        return flow_of(name or f"flow{number}", {
+            register: self.read(register) for register in self._registers
+            if register.startswith("flow.")})
+
+    def disable_flow(self, number):
+        """Let the frames of a flow pass by; it keeps its number, its key and its counters."""
+        self._switch_flow(number, disabled=1)
+
+    def enable_flow(self, number):
+        """Let a flow that was disabled be trimmed again."""
+        self._switch_flow(number, disabled=0)
+
+    def restart_flow(self, number):
+        """Let a flow start anew, as after an insert: for a host that has restarted."""
+        self._command("restart", number, f"flow {number}")
+
     def insert_flows(self, flows):
         """Register the flows of a FLOWS.toml under their numbers, from 0 on."""
         for number, flow in enumerate(flows):
             self.insert_flow(number, flow)
+
+    def counters(self):
+        """All counters but those of flows, as :class:`flytrim.driver.Counters`."""
+        self._must_count()
+        return read_counters(self.read)
+
+    def flow_counters(self, number):
+        """What a flow has brought, as :class:`flytrim.driver.FlowCounters`."""
+        self._must_count()
+        self._command("read", number, f"flow {number}")
+        return read_flow_counters(self.read)
+
+    def clear_counters(self):
+        """Let all counters but those of flows begin at zero."""
+        self._must_count()
+        self.write("counters.command", clear=1)
+
+    def events(self):
+        """Names of the bits that are set in ``interrupt_status``."""
+        return {name for name, happened in self.read("interrupt_status").items() if happened}
+
+    def clear_events(self, *names):
+        """Clear bits of ``interrupt_status``."""
+        self.write("interrupt_status", **dict.fromkeys(names, 1))
+
+    def enable_events(self, *names):
+        """Let these bits of ``interrupt_status`` make the interrupt high, and no others."""
+        self.write("interrupt_enable", **dict.fromkeys(names, 1))
+
+    def wait_for(self, *names, seconds=1.0):
+        """Those of the named events that have happened, once one has; they stay set.
+
+        Raises :class:`DeviceError` where none does in time.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            late = time.monotonic() > end
+            happened = self.events() & set(names)
+            if happened:
+                return happened
+            if late:
+                raise DeviceError(f"register interrupt_status: no {' or '.join(names)} in "
+                                  f"{seconds:g} s")
+
+    def _must_count(self):
+        if not self.identity.counters:
+            raise DeviceError("register features: this device has no counters: generate one with "
+                              "them")
+
+    def _switch_flow(self, number, disabled):
+        self._command("read", number, f"flow {number}")
+        self.change("flow.options", disabled=disabled)
+        self._command("replace", number, f"flow {number}")
 
     def _write_flow(self, number, flow, operation):
         for name, fields in flow_fields(flow).items():
@@ -141,8 +221,8 @@ class Device:
                 return status["code"]
         raise DeviceError(f"register flow_status: stays busy for {STATUS_READS:,} reads")
 
-    def _access(self, kind, name, *value):
-        address = self.address(name)
+    def _access(self, kind, name, *value, word=0):
+        address = self.address(name) + 4 * word
         try:
             return getattr(self._bus, kind)(address, *value)
         except BusError as error:

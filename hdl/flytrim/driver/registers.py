@@ -4,13 +4,15 @@
 Addresses and bit positions come from the description alone; code names registers and fields.
 """
 
+import ipaddress
 from typing import NamedTuple
 
 from systemrdl.node import RegNode
 
 from .. import registers
+from ..model import Flow
 
-__all__ = ["Choice", "Registers", "flow_fields"]
+__all__ = ["Choice", "Registers", "flow_fields", "flow_of"]
 
 
 class Choice(NamedTuple):
@@ -34,6 +36,10 @@ class Registers:
     def address(self, name):
         """Byte address of a register."""
         return self._node(name).absolute_address
+
+    def words(self, name):
+        """How many words a register has, the low one first."""
+        return self._node(name).get_property("regwidth") // 32
 
     def pack(self, name, **fields):
         """The word that holds ``fields``; a field that is not named has its reset value.
@@ -106,6 +112,7 @@ def flow_fields(flow):
                  "check_icrc": int(flow.icrc == "check"),
                  "check_length": int(flow.message_bytes is not None),
                  "cut": int(flow.excess == "cut"),
+                 "disabled": int(flow.disabled),
                  "vlan": flow.vlan or 0,
              },
              "flow.message": {"bytes": flow.message_bytes or 0}}
@@ -114,3 +121,21 @@ def flow_fields(flow):
             words[f"flow.{end}[{word}]"] = {"bits": int(address) >> 32 * word & 0xFFFFFFFF}
     return words
 
+
+def flow_of(name, words):
+    """The :class:`flytrim.model.Flow` that shadow registers hold; the opposite of the above."""
+    ports, options = words["flow.ports"], words["flow.options"]
+
+    def address(end):
+        number = sum(words[f"flow.{end}[{n}]"]["bits"] << 32 * n for n in range(4))
+        return (ipaddress.IPv6Address if options["ipv6"] else ipaddress.IPv4Address)(number)
+
+    return Flow(
+        name=name, src=address("src"), dst=address("dst"), dqpn=words["flow.qp"]["qpn"],
+        udp_dport=ports["dport"],
+        udp_sport=ports["sport"] if options["check_sport"] else None,
+        vlan=options["vlan"] if options["check_vlan"] else None,
+        message_bytes=words["flow.message"]["bytes"] if options["check_length"] else None,
+        excess="cut" if options["cut"] else "bypass",
+        icrc="check" if options["check_icrc"] else "ignore",
+        disabled=bool(options["disabled"]))

@@ -36,6 +36,8 @@ class Flow:
         What becomes of an ONLY packet whose payload is longer: ``bypass`` or ``cut``.
     icrc : str
         ``check``, or ``ignore`` to trim packets whose ICRC is wrong, too.
+    disabled : bool
+        It keeps its number and its key, and its packets pass by as those of no flow.
 
     Raises ``ValueError`` for a value out of range.
     """
@@ -50,6 +52,7 @@ class Flow:
     message_bytes: int | None = None
     excess: str = "bypass"
     icrc: str = "check"
+    disabled: bool = False
 
     def __post_init__(self):
         for field in ("src", "dst"):

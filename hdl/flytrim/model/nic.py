@@ -211,7 +211,8 @@ class NicModel:
 
         number, flow = self._table.get(
             addresses + frame[l4 + 2:l4 + 4] + frame[bth + 5:bth + 8], (None, None))
-        if flow is None or (flow.udp_sport is not None and flow.udp_sport != sport):
+        if flow is None or flow.disabled or (
+                flow.udp_sport is not None and flow.udp_sport != sport):
             return self._bypass(_R.NO_FLOW, frame, mac_error)
         if flow.vlan is not None and (
                 l3 == 14 or (frame[14] & 15) << 8 | frame[15] != flow.vlan):

@@ -10,8 +10,8 @@ __all__ = ["load"]
 
 
 @functools.cache
-def load():
-    """The compiled description: the top ``AddrmapNode``."""
+def load(*, counters=True):
+    """The compiled description: the top ``AddrmapNode``, of a device with or without counters."""
     compiler = RDLCompiler()
     compiler.compile_file(str(Path(__file__).with_name("flytrim.rdl")))
-    return compiler.elaborate().top
+    return compiler.elaborate(parameters={"COUNTERS": counters}).top

@@ -5,26 +5,31 @@ from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from systemrdl.node import RegNode
+from systemrdl.rdltypes import OnWriteType
 
 from ..axis import AxiLite, Response
-from ..logic import select
+from ..logic import KEEP, select
 
 __all__ = ["RegisterBank"]
 
+_WORD = 32
+
 
 class _Register:
-    """A register of the description: where it is, and the ports its fields need."""
+    """A register of the description: where it is, and the ports its fields need.
 
-    def __init__(self, node, top):
-        path = node.get_rel_path(top, array_suffix="_{index:d}", empty_array_suffix="")
-        self.name = path.replace(".", "__")
-        self.address = node.absolute_address
+    One in a row of a window has no address of its own.
+    """
+
+    def __init__(self, node, name, address=None):
+        self.name, self.address = name, address
+        self.bits = node.get_property("regwidth")
         self.fields = list(node.fields())
         self.writable = node.has_sw_writable
-        self.readable = node.has_sw_readable
         # Bytes, a bit each, that hold a field whose writing is told.
         self.told = sum({1 << byte for field in self.fields if field.get_property("swmod")
                          for byte in range(field.low // 8, field.high // 8 + 1)})
+        self.loaded = any(field.get_property("we") for field in self.fields)
 
     def port(self, field):
         return f"{self.name}__{field.inst_name}"
@@ -33,15 +38,46 @@ class _Register:
     def strobe(self):
         return f"{self.name}__written"
 
+    @property
+    def load(self):
+        return f"{self.name}__load"
+
     def members(self):
         for field in self.fields:
             if field.is_sw_writable:
                 reset = field.get_property("reset") or 0
                 yield self.port(field), Out(unsigned(field.width), init=reset)
+                if field.get_property("hwset"):
+                    yield f"{self.port(field)}__set", In(field.width)
+                if field.get_property("we"):
+                    yield f"{self.port(field)}__next", In(field.width)
             elif field.is_hw_writable:
                 yield self.port(field), In(unsigned(field.width))
         if self.told:
             yield self.strobe, Out(1)
+        if self.loaded:
+            yield self.load, In(1)
+
+
+class _Window:
+    """An external array: rows that hardware keeps elsewhere, read by their number."""
+
+    def __init__(self, node, name):
+        rows, stride = node.array_dimensions[0], node.array_stride
+        self.name, self.address, self.stride = name, node.raw_absolute_address, stride
+        if self.address % (rows * stride) or rows & (rows - 1) or stride & (stride - 1):
+            raise ValueError(f"{name}: its rows, its stride and its place must be powers of two")
+        self.index = range(rows)
+        registers = [node] if isinstance(node, RegNode) else list(node.registers())
+        self.registers = [
+            _Register(each, name if each is node else f"{name}__{each.inst_name}")
+            for each in registers]
+        self.offsets = [0 if each is node else each.raw_address_offset for each in registers]
+
+    def members(self):
+        yield f"{self.name}__index", Out(self.index)
+        for register in self.registers:
+            yield from register.members()
 
 
 class RegisterBank(wiring.Component):
@@ -51,6 +87,9 @@ class RegisterBank(wiring.Component):
     either order. A read or write at an address without a register, a write to a register without a
     writable field, answers SLVERR and changes nothing. One write and one read are in flight at a
     time, each independent of the other. Byte strobes are honoured.
+
+    A register of 64 bits is two words. Reading the low one holds the high one, which the next read
+    of a high word gives.
 
     Parameters
     ----------
@@ -66,16 +105,36 @@ class RegisterBank(wiring.Component):
         hardware writes
     <register>__written : one cycle, with the new values, after a write that strobes a byte of a
         field with ``swmod``
+    <register>__load, <register>__<field>__next : sets all fields with ``we``, whatever software
+        writes in the same cycle
+    <register>__<field>__set : sets bits of a field with ``hwset``, whatever software clears in the
+        same cycle
+    <array>__index, <array>__<register>__<field> : which row of an external array is asked for, and
+        what it holds, a cycle later
     """
 
     def __init__(self, top, *, address_width=12):
-        self._registers = [_Register(node, top) for node in top.descendants(unroll=True)
-                           if isinstance(node, RegNode)]
+        self._registers, self._windows = [], []
         self._address_width = address_width
+        self._collect(top, "")
         members = {"bus": In(AxiLite(address_width))}
-        for register in self._registers:
-            members.update(register.members())
+        for each in (*self._registers, *self._windows):
+            members.update(each.members())
         super().__init__(members)
+
+    def _collect(self, owner, prefix):
+        for node in owner.children(unroll=False):
+            name = f"{prefix}{node.inst_name}"
+            if node.is_array and node.external:
+                self._windows.append(_Window(node, name))
+                continue
+            places = [(node, name)] if not node.is_array else [
+                (each, f"{name}_{n}") for n, each in enumerate(node.unrolled())]
+            for each, at in places:
+                if isinstance(each, RegNode):
+                    self._registers.append(_Register(each, at, each.absolute_address))
+                else:
+                    self._collect(each, f"{at}__")
 
     def elaborate(self, platform):
         m = Module()
@@ -86,7 +145,7 @@ class RegisterBank(wiring.Component):
     def _elaborate_write(self, m):
         bus = self.bus
         address = Signal(self._address_width - 2)
-        data, strobe = Signal(32), Signal(4)
+        data, strobe = Signal(_WORD), Signal(4)
         has_address, has_data, write = Signal(), Signal(), Signal()
         applies, response = Signal(), Signal(2)
 
@@ -120,18 +179,52 @@ class RegisterBank(wiring.Component):
                 m.d.sync += getattr(self, register.strobe).eq((loads & register.told).any())
             for field in register.fields:
                 if field.is_sw_writable:
-                    port = getattr(self, register.port(field))
-                    for byte in range(field.low // 8, field.high // 8 + 1):
-                        low, end = max(field.low, 8 * byte), min(field.high + 1, 8 * byte + 8)
-                        with m.If(loads[byte]):
-                            m.d.sync += port[low - field.low:end - field.low].eq(data[low:end])
+                    self._elaborate_field(m, register, field, loads, data)
+
+    def _elaborate_field(self, m, register, field, loads, data):
+        name = register.port(field)
+        port = getattr(self, name)
+        if field.get_property("singlepulse"):
+            m.d.sync += port.eq(0)
+        for byte in range(field.low // 8, field.high // 8 + 1):
+            low, end = max(field.low, 8 * byte), min(field.high + 1, 8 * byte + 8)
+            part = port[low - field.low:end - field.low]
+            clears = field.get_property("onwrite") == OnWriteType.woclr
+            with m.If(loads[byte]):
+                m.d.sync += part.eq(part & ~data[low:end] if clears else data[low:end])
+        if field.get_property("hwset"):
+            for bit, sets in zip(port, getattr(self, f"{name}__set"), strict=True):
+                with m.If(sets):
+                    m.d.sync += bit.eq(1)
+        if field.get_property("we"):
+            with m.If(getattr(self, register.load)):
+                m.d.sync += port.eq(getattr(self, f"{name}__next"))
 
     def _elaborate_read(self, m):
         bus = self.bus
         address = Signal(self._address_width - 2)
-        readable = [register for register in self._registers if register.readable]
-        has_address, chosen, answers = Signal(), Signal(len(readable)), Signal()
+        has_address, answers, held = Signal(), Signal(), Signal(_WORD)
 
+        # (is asked for, value) of all registers; a high word is asked for apart.
+        asked, high = [], []
+        for register in self._registers:
+            at = register.address >> 2
+            asked.append((address == at, self._value(register)))
+            if register.bits > _WORD:
+                high.append(address == at + 1)
+        for window in self._windows:
+            row = (window.stride // 4).bit_length() - 1
+            within = address[row + (len(window.index) - 1).bit_length():]
+            here = within == window.address // (window.stride * len(window.index))
+            m.d.comb += getattr(self, f"{window.name}__index").eq(address[row:])
+            for register, offset in zip(window.registers, window.offsets, strict=True):
+                asked.append((here & (address[:row] == offset >> 2), self._value(register)))
+                high.append(here & (address[:row] == (offset >> 2) + 1))
+
+        chosen, wants_held = Signal(len(asked)), Signal()
+        # Who holds a high word has a register of its own beside the one that answers.
+        wide = [n for n, (_, value) in enumerate(asked) if len(value) > _WORD]
+        holds = Signal(len(wide), attrs=KEEP)
         m.d.comb += bus.arready.eq(~has_address)
         with m.If(bus.arvalid & bus.arready):
             m.d.sync += [address.eq(bus.araddr[2:]), has_address.eq(1)]
@@ -139,16 +232,24 @@ class RegisterBank(wiring.Component):
             m.d.sync += bus.rvalid.eq(0)
         with m.If(has_address & ~answers & (~bus.rvalid | bus.rready)):
             m.d.sync += answers.eq(1)
-        m.d.sync += chosen.eq(Cat(address == register.address >> 2 for register in readable))
+        m.d.sync += [
+            chosen.eq(Cat(condition for condition, _ in asked)),
+            holds.eq(Cat(asked[n][0] for n in wide)),
+            wants_held.eq(Cat(high).any()),
+        ]
         with m.If(answers):
             m.d.sync += [
                 has_address.eq(0), answers.eq(0), bus.rvalid.eq(1),
-                bus.rdata.eq(select((chosen[n], self._value(register))
-                                    for n, register in enumerate(readable))),
-                bus.rresp.eq(Mux(chosen.any(), Response.OKAY, Response.SLVERR)),
+                bus.rdata.eq(select([(wants_held, held), *(
+                    (chosen[n], value[:_WORD]) for n, (_, value) in enumerate(asked))])),
+                bus.rresp.eq(Mux(chosen.any() | wants_held, Response.OKAY, Response.SLVERR)),
             ]
+            with m.If(holds.any()):
+                m.d.sync += held.eq(select(
+                    (holds[k], asked[n][1][_WORD:]) for k, n in enumerate(wide)))
 
     def _value(self, register):
+        """All bits of a register, as many as end with its highest field."""
         value = 0
         for field in register.fields:
             if field.is_sw_writable or field.is_hw_writable:

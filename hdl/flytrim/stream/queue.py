@@ -37,6 +37,7 @@ class Queue(wiring.Component):
     i : lane of items
     commit, rewind : see above
     room : see above
+    level : items in the memory, a cycle ago; those that wait behind it are two at most
     o : stream of items
     """
 
@@ -51,6 +52,7 @@ class Queue(wiring.Component):
             "commit": In(1),
             "rewind": In(1),
             "room": Out(1),
+            "level": Out(range(depth + 1)),
             "o": Out(stream.Signature(shape)),
         })
 
@@ -108,5 +110,5 @@ class Queue(wiring.Component):
                 m.d.sync += into[part].eq(Mux(from_memory, older[part], newer[part]))
 
         level = (written - fetched)[:bits]
-        m.d.sync += self.room.eq(level <= self._depth - self._margin)
+        m.d.sync += [self.level.eq(level), self.room.eq(level <= self._depth - self._margin)]
         return m
