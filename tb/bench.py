@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ``TrimNic`` with its agents, its flows, and the reference model beside it."""
 
+import contextlib
 import json
 import os
 import random
@@ -18,13 +19,16 @@ from agents import (
     VerdictMonitor,
     now,
 )
+from agents.bus import drive
 from following import Follower
+from ledger import Ledger
 from pacing import FULL_RATE
 from scoreboard import Expected, Scoreboard
 
 from flytrim.admission import meta_layout
 from flytrim.config import NicConfig
 from flytrim.context import VerdictRecord
+from flytrim.driver import Device, TableError
 from flytrim.driver.registers import Registers, flow_fields
 from flytrim.flow_cam import FlowOperation
 from flytrim.model import Flow, NicModel
@@ -72,6 +76,7 @@ class NicBench:
         self._pacing, self._follow, self._overflow = pacing, follow, overflow
         self._meta = meta_layout(self.config)
         self.sent, self.chosen = [], []
+        self._judged = []
         self.edges = edges = Edges(dut)
         self.source = AxisSource(edges, "s_axis_rx", self.rng, pacing=pacing)
         self.axil = AxiLite(dut, "s_axil", self.rng)
@@ -173,6 +178,7 @@ class NicBench:
 
     def _expect(self, number, frame, judgement):
         about = describe(number, frame)
+        self._judged.append((frame, judgement))
         if judgement.bypass is not None:
             self.expected["m_axis_bypass"].append(
                 Expected(Frame(judgement.bypass, judgement.error, frame.side), about))
@@ -234,6 +240,32 @@ class NicBench:
         assert len(self.seen["m_axis_verdict"]) == len(self.sent), (
             f"@ cycle {now()}: {len(self.sent)} frames and {len(self.seen['m_axis_verdict'])} "
             f"verdicts")
+        await self._audit()
+
+    async def _audit(self):
+        """All counters since the last reset are those of the frames since then."""
+        ledger, began = Ledger(self.config.max_frame), self.edges.began
+        leaving = iter([frame for frame in self.seen["m_axis_trim"] if frame.first_cycle >= began])
+        for frame, judgement in self._judged:
+            if frame.first_cycle is not None and frame.first_cycle >= began:
+                ledger.add(frame.data, judgement)
+                if judgement.payload:
+                    ledger.add_latency(next(leaving).first_cycle - frame.first_cycle)
+        counters, flows, events = await drive(
+            self._read_counters, read=self.axil.read, write=self.axil.write)
+        ledger.check(counters)
+        for number, found in flows.items():
+            ledger.check_flow(number, found)
+        assert events & {"overflow", "damaged"} == ledger.events()
+
+    def _read_counters(self, bus):
+        device = Device(bus)
+        events = device.events()
+        flows = {}
+        for number in range(len(self.flows)):
+            with contextlib.suppress(TableError):       # there is no such flow behind a reset
+                flows[number] = device.flow_counters(number)
+        return device.counters(), flows, events
 
     def _choose(self):
         """Let the verdicts say which of the possible judgements holds, then compare all else."""

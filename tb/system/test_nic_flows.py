@@ -42,7 +42,8 @@ async def tells_what_it_is(dut):
 @cocotb.test(**LIMIT)
 async def refuses_addresses_without_a_register(dut):
     bench = await NicBench(dut).start(program=False)
-    known = {bench.registers.address(name) for name in bench.registers}
+    known = {bench.registers.address(name) + 4 * word for name in bench.registers
+             for word in range(bench.registers.words(name))}
     beside = {address + step for address in known for step in (-4, 4) if address + step >= 0}
     for address in sorted((beside | {0x800, 0xFFC}) - known):
         for access in (bench.axil.read(address), bench.axil.write(address, 1)):
@@ -81,7 +82,7 @@ async def answers_each_mistake_with_its_status(dut):
     key = FLOWS[0]
     tagged = dataclasses.replace(key, name="tagged", vlan=7)
     path = dataclasses.replace(key, name="path", udp_sport=7)
-    insert, replace, delete = (int(op) for op in FlowOperation)
+    insert, replace, delete = (int(FlowOperation[name]) for name in ("INSERT", "REPLACE", "DELETE"))
     assert await bench.insert(0, A) == FlowStatus.OCCUPIED
     assert await bench.insert(count, A) == FlowStatus.BAD_NUMBER
     assert await bench.command(flow=0xFFFF, op=delete) == FlowStatus.BAD_NUMBER

@@ -69,6 +69,7 @@ def expected(config):
     """What ``script`` finds."""
     registers = Registers()
     words = {name: registers.reset(name) for name in registers if name != "flow_status"}
+    words["features"] = {"counters": 1}
     words["capability"] = {"width": config.width, "flows": config.flows}
     words["max_frame"] = {"bytes": config.max_frame}
     words["version"] = VERSION
@@ -77,7 +78,7 @@ def expected(config):
     for name, fields in flow_fields(SIX).items():
         words[name] = registers.unpack(name, registers.pack(name, **fields))
     words["flow_command"] = {"flow": 1, "op": FlowOperation.INSERT}
-    return [(__version__, config.commit, config.width, config.flows, config.max_frame),
+    return [(__version__, config.commit, config.width, config.flows, config.max_frame, True),
             *words.values()]
 
 
