@@ -21,15 +21,26 @@ from flytrim.parser import Parser
 from flytrim.registers.bank import RegisterBank
 from flytrim.stream import Queue
 from flytrim.stripper import Stripper
+from flytrim.telemetry.flow_counters import FlowCounters
+from flytrim.telemetry.latency import Latency
+from flytrim.telemetry.tally import Tally
+from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
 
-__all__ = ["HASH", "QUEUE", "TOP", "blocks_verilog", "cam_flows", "hash_verilog"]
+__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "QUEUE", "TALLY", "TOP", "TOTAL",
+           "blocks_verilog", "cam_flows", "hash_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
 QUEUE = {"depth": 16, "margin": 3}
 #: Small, so that entries have to move and places, slots and ports run out.
 HASH = {"flows": 64, "slots": 4, "ports": 3, "kicks": 8}
+#: So narrow that they come to their ends.
+TALLY = {"rows": 8, "amounts": {"frames": 1, "bytes": 5}, "width": 8}
+TOTAL = {"bits": 5, "width": 8}
+COUNTED_FLOWS = 8
+#: Cycles that a frame is under way before it is stamped.
+AHEAD = 9
 
 
 class _Blocks(Elaboratable):
@@ -78,6 +89,10 @@ def blocks_verilog(config):
         "admission": Admission(config),
         "queue": Queue(Packet(config.width), **QUEUE),
         "bank": RegisterBank(registers.load()),
+        "tally": Tally(**TALLY),
+        "total": Total(**TOTAL),
+        "flow_counters": FlowCounters(COUNTED_FLOWS),
+        "latency": Latency(AHEAD),
     })
 
 
