@@ -265,6 +265,8 @@ def test_many_flows_get_a_table_that_takes_them(rank_flows, tmp_path, count, ent
      "c1-r3-to-r2: QP 0x120 at 10.0.0.3 is that of c0-r1-to-r2: give each its own"),
     (RING.replace("{ 1 = 0x120 }", "{ }"),
      "channel 0: rank 2 receives from 0 ranks: in a ring it is 1"),
+    (RING.replace("{ 1 = 0x120 }", "{ 1 = 0x120, 5 = 0x122 }"),
+     "channel 0: rank 2 receives from 2 ranks: in a ring it is 1"),
     (RING.replace("{ 1 = 0x120 }", "{ 3 = 0x120 }"),
      "channel 0: back from rank 0, rank 1 is never passed: a ring passes all ranks"),
     (TREE.replace("7 = 0x162", "3 = 0x162"),
