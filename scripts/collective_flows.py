@@ -76,7 +76,7 @@ def rank_flows(path, rank):
 
 def _connections(ranks):
     """(name, receiving :class:`Rank`, sending rank, own queue pair) of each queue pair."""
-    channels = max((len(each.qpn) for each in ranks), default=0)
+    channels = max(len(each.qpn) for each in ranks)
     numbers = {str(number): number for number in range(len(ranks))}
     for rank, own in enumerate(ranks):
         if len(own.qpn) < channels:
