@@ -24,6 +24,9 @@ import background  # noqa: E402
 import frames  # noqa: E402
 import roce  # noqa: E402
 
+from flytrim.flows import flow_toml  # noqa: E402
+from flytrim.model import Flow  # noqa: E402
+
 SWITCH, SWITCH6 = "10.0.0.9", "fd00::9"
 MESSAGE_BYTES = 1024
 PATH_MTU = 256
@@ -195,12 +198,9 @@ def flows_toml():
     lines = ["# The eight workers of allreduce8.pcap, and the queue pair each sends to.",
              "# Half of them send 4-byte messages, one gradient each, the others 1-KB messages.",
              "", "[device]", "width = 512                 # bits a beat", "clock_mhz = 250"]
-    for worker in WORKERS:
-        lines += ["", "[[flow]]", f'name = "{worker.name}"', f'src = "{worker.src}"',
-                  f'dst = "{worker.dst}"', f"dqpn = {worker.dqpn:#x}", 'action = "trim"']
-        if worker.vlan is not None:
-            lines.append(f"vlan = {worker.vlan}")
-    return "\n".join(lines) + "\n"
+    flows = [Flow(worker.name, worker.src, worker.dst, worker.dqpn, vlan=worker.vlan)
+             for worker in WORKERS]
+    return "\n".join([*lines, "", *map(flow_toml, flows)])
 
 
 def main():

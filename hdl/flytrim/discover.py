@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .config import NicConfig
+from .flows import flow_toml
 from .headers import (
     BTH,
     ETHERNET,
@@ -19,7 +20,7 @@ from .headers import (
     UDP,
     VLAN,
 )
-from .model import NicModel
+from .model import Flow, NicModel
 from .verdict import Reason
 
 __all__ = ["FoundFlow", "find_flows", "flows_toml"]
@@ -132,7 +133,8 @@ def flows_toml(flows, source):
     for number, flow in enumerate(shown):
         mark = "" if id(flow) in registered else "# "
         lines += ["", f"# {_describe(flow)}"]
-        lines += [mark + line for line in _entry(f"f{number}", flow)]
+        entry = flow_toml(Flow(f"f{number}", flow.src, flow.dst, flow.dqpn, flow.udp_dport))
+        lines += [mark + line for line in entry.splitlines()]
     return "\n".join(lines) + "\n"
 
 
@@ -153,14 +155,3 @@ def _describe(flow):
 
 def _packets(number):
     return "1 packet" if number == 1 else f"{number:,} packets"
-
-
-def _entry(name, flow):
-    yield "[[flow]]"
-    yield f'name = "{name}"'
-    yield f'src = "{flow.src}"'
-    yield f'dst = "{flow.dst}"'
-    yield f"dqpn = {flow.dqpn:#x}"
-    if flow.udp_dport != ROCE_PORT:
-        yield f"udp_dport = {flow.udp_dport}"
-    yield 'action = "trim"'

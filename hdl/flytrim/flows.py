@@ -5,20 +5,18 @@ Every fault ends in an :class:`~flytrim.errors.InputError` of one line that name
 entry, the value and the remedy.
 """
 
-import difflib
-import ipaddress
 import json
-import tomllib
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import MISSING, dataclass, fields
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from .config import CAM_FLOWS, MAX_FRAME, MIN_MAX_FRAME, WIDTHS, NicConfig
+from .document import Address, Entry, checked, entries, read, shown, table, unknown
 from .errors import InputError
 from .model import Flow
 
-__all__ = ["FlowFile", "load"]
+__all__ = ["FlowFile", "FlowOptions", "flow_toml", "load", "parse"]
 
 
 # Keys and values of the format whose parts are not built yet.
@@ -27,23 +25,7 @@ _LATER_VALUES = {("action", "reassemble"), ("action", "reduce")}
 _LATER_TABLES = {"group"}
 
 
-def _address(text):
-    # A bare number would pass for an address; a zone ("%eth0") is no part of a packet.
-    if not isinstance(text, str) or "%" in text:
-        raise ValueError(text)
-    return ipaddress.ip_address(text)
-
-
-_Address = Annotated[ipaddress.IPv4Address | ipaddress.IPv6Address, BeforeValidator(_address)]
-
-
-class _Entry(BaseModel):
-    """A table of the file. A field's description says what is allowed: the remedy in a fault."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class _Device(_Entry):
+class _Device(Entry):
     width: Literal[WIDTHS] = Field(
         512, description=f"must be {', '.join(map(str, WIDTHS[:-1]))} or {WIDTHS[-1]} bits")
     clock_mhz: float = Field(250, gt=0, le=10_000,
@@ -53,14 +35,9 @@ class _Device(_Entry):
     flows: int = Field(CAM_FLOWS, description="must be the entries of the flow table")
 
 
-class _Flow(_Entry):
-    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$",
-                      description="must be 1 to 64 letters, digits, '_', '-' or '.', in quotes")
-    src: _Address = Field(description='must be an IPv4 or IPv6 address such as "10.0.0.1"')
-    dst: _Address = Field(description='must be an IPv4 or IPv6 address such as "10.0.0.9"')
-    dqpn: int = Field(ge=0, le=0xFFFFFF,
-                      description="must be the destination queue pair, 0 to 0xffffff")
-    action: Literal["trim"] = Field("trim", description='must be "trim"')
+class FlowOptions(Entry):
+    """What a flow may have beside its name, its addresses, its queue pair and its action."""
+
     udp_dport: int = Field(4791, ge=1, le=0xFFFF, description="must be a UDP port, 1 to 65535")
     udp_sport: int | None = Field(None, ge=0, le=0xFFFF,
                                   description="must be a UDP port, 0 to 65535")
@@ -71,6 +48,16 @@ class _Flow(_Entry):
                                       description="must be 1 to 2147483648 bytes")
     disabled: bool = Field(False, description="must be true or false")
     excess: Literal["bypass", "cut"] = Field("bypass", description='must be "bypass" or "cut"')
+
+
+class _Flow(FlowOptions):
+    name: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$",
+                      description="must be 1 to 64 letters, digits, '_', '-' or '.', in quotes")
+    src: Address = Field(description='must be an IPv4 or IPv6 address such as "10.0.0.1"')
+    dst: Address = Field(description='must be an IPv4 or IPv6 address such as "10.0.0.9"')
+    dqpn: int = Field(ge=0, le=0xFFFFFF,
+                      description="must be the destination queue pair, 0 to 0xffffff")
+    action: Literal["trim"] = Field("trim", description='must be "trim"')
 
 
 @dataclass(frozen=True)
@@ -88,44 +75,31 @@ class FlowFile:
 
 def load(path):
     """Read a FLOWS.toml. Raises :class:`InputError`."""
-    try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the flows file: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is not TOML: {error}") from None
-    try:
-        return _parse(document)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    with read(path) as document:
+        return parse(document)
 
 
-def _parse(document):
+def parse(document):
+    """The :class:`FlowFile` of a FLOWS.toml that was read, a dict. Raises :class:`InputError`."""
     for key in document:
         if key in _LATER_TABLES:
             raise InputError(f"[[{key}]] needs a later version: remove it")
         if key not in ("device", "flow"):
-            raise InputError(_unknown(key, ("device", "flow")))
-    device = document.get("device", {})
-    if not isinstance(device, dict):
-        raise InputError("device must be a table: write [device]")
-    device = _validate(_Device, device, "[device]")
-    entries = document.get("flow", [])
-    if not (isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)):
-        raise InputError("flow must be a list of tables: write [[flow]]")
-    if not entries:
+            raise InputError(unknown(key, ("device", "flow")))
+    device = checked(_Device, table(document, "device"), "[device]")
+    found = entries(document, "flow")
+    if not found:
         raise InputError("no flow is registered: add a [[flow]]")
     try:
         config = NicConfig(width=device.width, flows=device.flows, max_frame=device.max_frame)
     except ValueError as error:
         raise InputError(f"[device]: {error}") from None
-    if len(entries) > config.flows:
+    if len(found) > config.flows:
         raise InputError(f"[[flow]] {config.flows + 1}: the flow table has {config.flows} "
-                         f"entries and the file {len(entries)} flows: remove "
-                         f"{len(entries) - config.flows}, or ask for a larger table with "
+                         f"entries and the file {len(found)} flows: remove "
+                         f"{len(found) - config.flows}, or ask for a larger table with "
                          f"'flows = 4096' in [device]")
-    flows = tuple(_flow(entry, number) for number, entry in enumerate(entries, 1))
+    flows = tuple(_flow(entry, number) for number, entry in enumerate(found, 1))
     _check_pairs(flows)
     return FlowFile(config, flows, device.clock_mhz)
 
@@ -138,15 +112,15 @@ def _flow(entry, number):
             raise InputError(f"{label}: {key} needs a later version: remove it")
         if isinstance(value, str) and (key, value) in _LATER_VALUES:
             default = _Flow.model_fields[key].default
-            raise InputError(f'{label}: {key} = {_toml(value)} needs a later version: '
+            raise InputError(f'{label}: {key} = {shown(value)} needs a later version: '
                              f'write "{default}"')
-    checked = _validate(_Flow, entry, label)
-    if checked.src.version != checked.dst.version:
-        raise InputError(f'{label}: src = "{checked.src}" and dst = "{checked.dst}" are of two IP '
+    flow = checked(_Flow, entry, label)
+    if flow.src.version != flow.dst.version:
+        raise InputError(f'{label}: src = "{flow.src}" and dst = "{flow.dst}" are of two IP '
                          f'versions: give both as IPv4 or both as IPv6')
-    if checked.excess == "cut" and checked.message_bytes is None:
+    if flow.excess == "cut" and flow.message_bytes is None:
         raise InputError(f'{label}: excess = "cut" has no length to cut to: add message_bytes')
-    return Flow(**checked.model_dump(exclude={"action"}))
+    return Flow(**flow.model_dump(exclude={"action"}))
 
 
 def _check_pairs(flows):
@@ -167,28 +141,16 @@ def _check_pairs(flows):
                          f'vlan or udp_sport: give one another dqpn or remove it')
 
 
-def _validate(model, table, label):
-    try:
-        return model.model_validate(table)
-    except ValidationError as error:
-        # A misspelt key is missing, too: what is written there says more.
-        fault = min(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
-    key = fault["loc"][0]
-    if fault["type"] == "extra_forbidden":
-        raise InputError(f"{label}: {_unknown(key, model.model_fields)}")
-    allowed = model.model_fields[key].description
-    if fault["type"] == "missing":
-        raise InputError(f"{label}: {key} is missing: it {allowed}")
-    raise InputError(f"{label}: {key} = {_toml(table[key])}: {allowed}")
+def flow_toml(flow):
+    """The text of the ``[[flow]]`` that registers a :class:`flytrim.model.Flow`.
 
-
-def _unknown(key, known):
-    nearest = difflib.get_close_matches(key, known, 1)
-    if nearest:
-        return f'unknown key "{key}": did you mean "{nearest[0]}"?'
-    return f'unknown key "{key}": known are {", ".join(known)}'
-
-
-def _toml(value):
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    What has its default is left out.
+    """
+    lines = ["[[flow]]"]
+    for field in fields(flow):
+        value = getattr(flow, field.name)
+        if field.name == "dqpn":
+            lines.append(f"dqpn = {value:#x}")
+        elif field.default is MISSING or value != field.default:
+            lines.append(f"{field.name} = {json.dumps(value, default=str)}")
+    return "\n".join([*lines, 'action = "trim"', ""])

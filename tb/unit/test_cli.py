@@ -235,7 +235,7 @@ BAD = {
     "capture is text": (("sim", "flows.toml", *SIM_OPTIONS), (
         "flows.toml: is no readable capture: unknown file format; give a pcap or pcapng file")),
     "flows missing": (("sim", "capture.pcap", "--flows", "none.toml", "--out", "out"), (
-        "none.toml: cannot read the flows file: No such file or directory")),
+        "none.toml: cannot be read: No such file or directory")),
     "no --flows": (("sim", "capture.pcap", "--out", "out"), (
         "Missing option '--flows'. Try 'flytrim sim --help'.")),
     "unknown option": ((*SIM, "--wav"), (

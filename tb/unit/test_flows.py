@@ -8,6 +8,7 @@ import pytest
 from flytrim import flows
 from flytrim.driver import Registers, flow_fields
 from flytrim.errors import InputError
+from flytrim.model import Flow
 
 W0 = """
 [[flow]]
@@ -140,6 +141,16 @@ def test_refuses_with_entry_value_and_remedy(load, text, message):
     assert fault(load, text) == message
 
 
+def test_what_is_written_of_a_flow_reads_as_that_flow(load):
+    written = [
+        Flow("w0", "10.0.0.1", "10.0.0.9", 0x11),
+        Flow("w" * 64, "fd00::1", "fd00::9", 0xFFFFFF, udp_dport=4793, udp_sport=0, vlan=0,
+             message_bytes=4, excess="cut", icrc="ignore"),
+    ]
+    assert list(load("\n".join(map(flows.flow_toml, written))).flows) == written
+    assert flows.flow_toml(written[0]) == W0.lstrip() + 'action = "trim"\n'
+
+
 def test_takes_as_many_flows_as_the_table_has_entries_and_no_more(load):
     def text(count):
         return "".join(W0.replace("w0", f"w{n}").replace("0x11", str(n)) for n in range(count))
@@ -154,7 +165,7 @@ def test_takes_as_many_flows_as_the_table_has_entries_and_no_more(load):
 
 def test_refuses_what_is_no_toml_and_what_is_not_there(load, tmp_path):
     assert fault(load, "flow = ").startswith("is not TOML: ")
-    with pytest.raises(InputError, match=r"none\.toml: cannot read the flows file: No such file"):
+    with pytest.raises(InputError, match=r"none\.toml: cannot be read: No such file"):
         flows.load(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"binary\.toml: is not TOML"):
