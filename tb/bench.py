@@ -10,6 +10,7 @@ import cocotb
 import frames as factory
 from agents import (
     AxiLite,
+    AxiLiteError,
     AxisMonitor,
     AxisSink,
     AxisSource,
@@ -76,7 +77,7 @@ class NicBench:
         self._pacing, self._follow, self._overflow = pacing, follow, overflow
         self._meta = meta_layout(self.config)
         self.sent, self.chosen = [], []
-        self._judged = []
+        self._judged, self._cleared = [], 0
         self.edges = edges = Edges(dut)
         self.source = AxisSource(edges, "s_axis_rx", self.rng, pacing=pacing)
         self.axil = AxiLite(dut, "s_axil", self.rng)
@@ -240,27 +241,41 @@ class NicBench:
         assert len(self.seen["m_axis_verdict"]) == len(self.sent), (
             f"@ cycle {now()}: {len(self.sent)} frames and {len(self.seen['m_axis_verdict'])} "
             f"verdicts")
-        await self._audit()
+        await self.audit()
 
-    async def _audit(self):
-        """All counters since the last reset are those of the frames since then."""
-        ledger, began = Ledger(self.config.max_frame), self.edges.began
+    async def driven(self, function):
+        """What ``function`` returns, which takes a :class:`flytrim.driver.Device`."""
+        return await drive(lambda bus: function(Device(bus)), read=self.axil.read,
+                           write=self.axil.write, error=AxiLiteError)
+
+    async def clear(self):
+        """Clear counters and events, those of flows too; nothing may be on its way."""
+        def clear(device):
+            device.clear_counters()
+            device.clear_events(*device.events())
+            for number in range(len(self.flows)):
+                device.restart_flow(number)
+
+        await self.driven(clear)
+        self._cleared = now()
+
+    async def audit(self):
+        """All counters are those of the frames since the last reset or clear."""
+        ledger, began = Ledger(self.config.max_frame), max(self.edges.began, self._cleared)
         leaving = iter([frame for frame in self.seen["m_axis_trim"] if frame.first_cycle >= began])
         for frame, judgement in self._judged:
             if frame.first_cycle is not None and frame.first_cycle >= began:
                 ledger.add(frame.data, judgement)
                 if judgement.payload:
                     ledger.add_latency(next(leaving).first_cycle - frame.first_cycle)
-        counters, flows, events = await drive(
-            self._read_counters, read=self.axil.read, write=self.axil.write)
+        counters, flows, events = await self.driven(self._read_counters)
         ledger.check(counters)
         for number, found in flows.items():
             ledger.check_flow(number, found)
-        assert events & {"overflow", "damaged"} == ledger.events()
+        assert events == ledger.events()
 
-    def _read_counters(self, bus):
-        device = Device(bus)
-        events = device.events()
+    def _read_counters(self, device):
+        events = device.events() & {"overflow", "damaged"}
         flows = {}
         for number in range(len(self.flows)):
             with contextlib.suppress(TableError):       # there is no such flow behind a reset

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver does the same whatever lies between it and the device."""
 
+import dataclasses
 import random
 import struct
 
@@ -9,20 +10,36 @@ import harness
 import pytest
 from agents import AxiLite, AxiLiteError, Edges
 from agents.bus import drive
-from bar import CONFIG, OFFSET, VERSION, write_bar
+from bar import CONFIG, OFFSET, told, write_bar
 from bench import config_of_run
 
 from flytrim import __version__
-from flytrim.driver import Device, DeviceError, MappedFile, Registers, TableError, flow_fields
+from flytrim.driver import (
+    Amount,
+    Counters,
+    Device,
+    DeviceError,
+    FlowCounters,
+    Latency,
+    MappedFile,
+    Registers,
+    TableError,
+    flow_fields,
+)
 from flytrim.errors import InputError
 from flytrim.flow_cam import FlowOperation, FlowStatus
 from flytrim.model import Flow
 from flytrim.sim.build import build, device_verilog
 from flytrim.sim.replay import Replay
+from flytrim.verdict import Reason
 
 A, B = (Flow(name=name, src="10.0.0.1", dst="10.0.0.9", dqpn=dqpn, message_bytes=4)
         for name, dqpn in (("a", 0x11), ("b", 0x12)))
 SIX = Flow(name="six", src="fd00::1", dst="fd00::9", dqpn=0x11, udp_sport=7, vlan=100)
+
+
+#: Registers that read otherwise in a file, which only holds what is written.
+ACTING = {"flow_status", "interrupt_status", "counters.command"}
 
 
 def script(bus):
@@ -32,7 +49,17 @@ def script(bus):
     device.replace_flow(0, B)
     device.remove_flow(1)
     device.insert_flow(1, SIX)
-    return [device.identity, *(device.read(name) for name in Registers() if name != "flow_status")]
+    flows = [device.read_flow(1, "six")]
+    device.disable_flow(1)
+    flows.append(device.read_flow(1, "six"))
+    device.enable_flow(1)
+    flows.append(device.read_flow(1, "six"))
+    device.restart_flow(1)
+    device.enable_events("overflow", "damaged")
+    device.clear_events("overflow")
+    device.clear_counters()
+    return [device.identity, *flows, device.counters(), device.flow_counters(1),
+            *(device.read(name) for name in Registers() if name not in ACTING)]
 
 
 def refusals(bus):
@@ -44,7 +71,8 @@ def refusals(bus):
             (device.insert_flow, 0, B), (device.insert_flow, 1, A),
             (device.insert_flow, device.identity.flows, B),
             (device.insert_flow, 1, Flow(**vars(A) | {"vlan": 5})),
-            (device.replace_flow, 1, B), (device.remove_flow, 1)):
+            (device.replace_flow, 1, B), (device.remove_flow, 1), (device.read_flow, 1),
+            (device.restart_flow, 1)):
         with pytest.raises(TableError) as error:
             method(*arguments)
         refused.append((error.value.code, str(error.value)))
@@ -61,24 +89,27 @@ REFUSED = [
     ("overlap", ('flow 1, "a": insert is refused: The key differs from a registered one in VLAN '
                  "or source port only.")),
     ("empty", 'flow 1, "b": replace is refused: The number has no flow.'),
-    ("empty", "flow 1: delete is refused: The number has no flow."),
+    *(("empty", f"flow 1: {operation} is refused: The number has no flow.")
+      for operation in ("delete", "read", "restart")),
 ]
 
 
 def expected(config):
     """What ``script`` finds."""
     registers = Registers()
-    words = {name: registers.reset(name) for name in registers if name != "flow_status"}
-    words["features"] = {"counters": 1}
-    words["capability"] = {"width": config.width, "flows": config.flows}
-    words["max_frame"] = {"bytes": config.max_frame}
-    words["version"] = VERSION
-    words["build"] = {"commit": config.commit}
-    words["reduction"] = dict.fromkeys(words["reduction"], 0)
+    words = {name: {field: reset or 0 for field, reset in registers.reset(name).items()}
+             for name in registers if name not in ACTING}
+    words |= told(config)
+    words["interrupt_enable"] |= {"overflow": 1, "damaged": 1}
     for name, fields in flow_fields(SIX).items():
         words[name] = registers.unpack(name, registers.pack(name, **fields))
-    words["flow_command"] = {"flow": 1, "op": FlowOperation.INSERT}
+    words["flow_command"] = {"flow": 1, "op": FlowOperation.READ}
+    nothing = Counters(
+        Amount(0, 0), dict.fromkeys(Reason, Amount(0, 0)), 0, 0, 0, 0,
+        Latency(None, None, (0,) * 16), dict.fromkeys(("trim", "bypass", "meta"), 0),
+        {"trim": config.queue_beats, "bypass": config.queue_beats, "meta": config.queue_records})
     return [(__version__, config.commit, config.width, config.flows, config.max_frame, True),
+            SIX, dataclasses.replace(SIX, disabled=True), SIX, nothing, FlowCounters(0, 0),
             *words.values()]
 
 
@@ -146,6 +177,29 @@ def test_a_fault_names_the_register(bar):
                  lambda: device.write("flow.qp", qpn=1 << 24))):
             with pytest.raises(DeviceError, match=f"^{fault}"):
                 access()
+
+
+def test_what_a_device_does_not_have_is_said(tmp_path):
+    bar = write_bar(tmp_path / "plain", dataclasses.replace(CONFIG, counters=False))
+    with Device.open(bar, offset=OFFSET) as device:
+        assert not device.identity.counters
+        for access in (device.counters, device.clear_counters, lambda: device.flow_counters(0)):
+            with pytest.raises(DeviceError, match="^register features: this device has no count"):
+                access()
+
+
+def test_events_are_waited_for_and_cleared(bar):
+    registers = Registers()
+    with MappedFile(bar, offset=OFFSET) as bus:
+        device, address = Device(bus), registers.address("interrupt_status")
+        assert device.events() == set()
+        with pytest.raises(DeviceError, match=r"register interrupt_status: no damaged in 0\.01 s"):
+            device.wait_for("damaged", seconds=0.01)
+        bus.write(address, registers.pack("interrupt_status", damaged=1, command_done=1))
+        assert device.wait_for("damaged", "overflow") == {"damaged"}
+        assert device.events() == {"damaged", "command_done"}
+        device.clear_events("damaged")
+        assert bus.read(address) == registers.pack("interrupt_status", damaged=1)
 
 
 def test_a_table_that_stays_busy_is_given_up(bar):

@@ -182,7 +182,7 @@ def test_a_flow_becomes_the_fields_of_its_registers(load):
     assert [first[f"flow.src[{n}]"]["bits"] for n in range(4)] == [0x0A000001, 0, 0, 0]
     assert first["flow.ports"] == {"dport": 4791, "sport": 7}
     assert first["flow.options"] == {"ipv6": 0, "check_vlan": 1, "check_sport": 1, "check_icrc": 0,
-                                     "check_length": 1, "cut": 1, "vlan": 100}
+                                     "check_length": 1, "cut": 1, "disabled": 0, "vlan": 100}
     assert (first["flow.qp"], first["flow.message"]) == ({"qpn": 0x11}, {"bytes": 4})
     assert [second[f"flow.dst[{n}]"]["bits"] for n in range(4)] == [9, 0, 0, 0x20010DB8]
     assert (second["flow.options"]["ipv6"], second["flow.options"]["check_icrc"]) == (1, 1)

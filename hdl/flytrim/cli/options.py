@@ -50,6 +50,8 @@ def device_options(command):
         click.option("--commit", type=Hexadecimal("hash"), default="0", metavar="HASH",
                      help="First 8 digits of a commit's hash, for software to read; 0 if not "
                           "given."),
+        click.option("--counters/--no-counters", default=True, show_default=True,
+                     help="Count frames, bytes and latency, for software to read."),
         click.option("--side-width", default=0, show_default=True,
                      help="Bits of opaque side band."),
         click.option("--max-frame", default=MAX_FRAME, show_default=True,
