@@ -110,7 +110,7 @@ class RegisterBank(wiring.Component):
     <register>__<field>__set : sets bits of a field with ``hwset``, whatever software clears in the
         same cycle
     <array>__index, <array>__<register>__<field> : which row of an external array is asked for, and
-        what it holds, a cycle later
+        what it holds, two cycles later
     """
 
     def __init__(self, top, *, address_width=12):
@@ -203,7 +203,7 @@ class RegisterBank(wiring.Component):
     def _elaborate_read(self, m):
         bus = self.bus
         address = Signal(self._address_width - 2)
-        has_address, answers, held = Signal(), Signal(), Signal(_WORD)
+        has_address, looks, answers, held = Signal(), Signal(), Signal(), Signal(_WORD)
 
         # (is asked for, value) of all registers; a high word is asked for apart.
         asked, high = [], []
@@ -221,7 +221,7 @@ class RegisterBank(wiring.Component):
                 asked.append((here & (address[:row] == offset >> 2), self._value(register)))
                 high.append(here & (address[:row] == (offset >> 2) + 1))
 
-        chosen, wants_held = Signal(len(asked)), Signal()
+        chosen, wants_held = Signal(len(asked), attrs=KEEP), Signal()
         # Who holds a high word has a register of its own beside the one that answers.
         wide = [n for n, (_, value) in enumerate(asked) if len(value) > _WORD]
         holds = Signal(len(wide), attrs=KEEP)
@@ -230,8 +230,12 @@ class RegisterBank(wiring.Component):
             m.d.sync += [address.eq(bus.araddr[2:]), has_address.eq(1)]
         with m.If(bus.rready):
             m.d.sync += bus.rvalid.eq(0)
-        with m.If(has_address & ~answers & (~bus.rvalid | bus.rready)):
-            m.d.sync += answers.eq(1)
+        # What a window holds comes two cycles after its row is asked for.
+        m.d.sync += answers.eq(looks)
+        with m.If(has_address & ~looks & ~answers & (~bus.rvalid | bus.rready)):
+            m.d.sync += looks.eq(1)
+        with m.Else():
+            m.d.sync += looks.eq(0)
         m.d.sync += [
             chosen.eq(Cat(condition for condition, _ in asked)),
             holds.eq(Cat(asked[n][0] for n in wide)),
@@ -239,7 +243,7 @@ class RegisterBank(wiring.Component):
         ]
         with m.If(answers):
             m.d.sync += [
-                has_address.eq(0), answers.eq(0), bus.rvalid.eq(1),
+                has_address.eq(0), bus.rvalid.eq(1),
                 bus.rdata.eq(select([(wants_held, held), *(
                     (chosen[n], value[:_WORD]) for n, (_, value) in enumerate(asked))])),
                 bus.rresp.eq(Mux(chosen.any() | wants_held, Response.OKAY, Response.SLVERR)),

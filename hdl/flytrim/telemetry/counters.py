@@ -21,7 +21,7 @@ class Counting(data.StructLayout):
 class Counters(wiring.Component):
     """Counters in a memory, which stop at their largest value. An event a cycle, to any rows.
 
-    What an event adds can be read 5 cycles later. Each row is marked with the epoch of the last
+    What an event adds can be read 6 cycles later. Each row is marked with the epoch of the last
     event that counted there. An event of the other epoch finds zeros in it, and so does a reader:
     whoever owns the counters clears a row by turning its epoch, without a write to the memory.
 
@@ -35,9 +35,9 @@ class Counters(wiring.Component):
 
     Members
     -------
-    i : lane of :class:`Counting`, from registers
+    i : lane of :class:`Counting`
     written : lane of row and epoch, as the memory has them from the next cycle on
-    index : row to read; what follows is of the one a cycle before
+    index : row to read; what follows is of the one two cycles before
     epoch : the epoch that now counts in that row
     row_epoch : the epoch that the row is marked with
     o : its counters
@@ -57,57 +57,67 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # A counter in two halves, each with a mark of its own: what chooses drives few bits.
-        part = data.StructLayout({"value": self._half, "full": 1, "epoch": 1})
-        row = data.ArrayLayout(part, 2 * len(self._amounts))
-        m.submodules.store = store = memory.Memory(shape=row, depth=self._rows, init=[])
-        write, read, show = store.write_port(), store.read_port(), store.read_port()
-
         # The event whose row is asked for, whose row has come, whose sums are written.
-        event, valid = self.i.payload, self.i.valid
-        added, added_valid = Signal.like(event, name="added"), Signal()
+        asking, adding = (Signal.like(self.i.payload, name=name) for name in ("asking", "adding"))
+        asking_valid, adding_valid = Signal(), Signal()
         done, done_valid = Signal(range(self._rows)), Signal()
-        sums, before = Signal(row, reset_less=True), Signal(row, reset_less=True)
         m.d.sync += [
-            added.eq(event), added_valid.eq(valid),
-            done.eq(added.row), done_valid.eq(added_valid),
-            before.eq(sums),
+            asking.eq(self.i.payload), asking_valid.eq(self.i.valid),
+            adding.eq(asking), adding_valid.eq(asking_valid),
+            done.eq(adding.row), done_valid.eq(adding_valid),
         ]
-        # What is still on its way to the memory is taken from there.
-        follows = added_valid & (added.row == event.row)
-        follows_later = done_valid & (done == event.row)
+
+        # A counter in two halves, each with a memory, a mark, and what drives it of its own, or a
+        # register would have to reach all bits of a row.
+        part = data.StructLayout({"value": self._half, "full": 1, "epoch": 1})
+        sums, olds, shown = [], [], []
+        for n in range(2 * len(self._amounts)):
+            m.submodules[f"store_{n}"] = store = memory.Memory(
+                shape=part, depth=self._rows, init=[])
+            write, read, show = store.write_port(), store.read_port(), store.read_port()
+
+            def copy(value, name, n=n, **options):
+                register = Signal.like(value, name=f"{name}_{n}", attrs=KEEP, **options)
+                m.d.sync += register.eq(value)
+                return register
+
+            total, before, old = (Signal(part, name=f"{name}_{n}", reset_less=True)
+                                  for name in ("sum", "before", "old"))
+            m.d.sync += before.eq(total)
+            m.d.comb += [
+                read.addr.eq(copy(self.i.payload.row, "asked")),
+                show.addr.eq(copy(self.index, "index")),
+                write.addr.eq(copy(adding.row, "written_row")),
+                write.en.eq(copy(adding_valid, "writes")),
+                write.data.eq(total),
+            ]
+            # What is still on its way to the memory is taken from there.
+            newest = copy(adding_valid & (adding.row == asking.row), "newest")
+            newer = copy(done_valid & (done == asking.row), "newer")
+            m.d.comb += old.eq(Mux(newest, total, Mux(newer, before, read.data)))
+            sums.append(total)
+            olds.append(old)
+            shown.append(show.data)
+
+        for n, name in enumerate(self._amounts):
+            halves = slice(2 * n, 2 * n + 2)
+            kept = [old.epoch == adding.epoch for old in olds[halves]]
+            value = Cat(old.value & keeps.replicate(self._half)
+                        for old, keeps in zip(olds[halves], kept, strict=True))
+            total = value + adding.amounts[name]
+            over = total[2 * self._half] | (olds[2 * n].full & kept[0])
+            for k, new in enumerate(sums[halves]):
+                m.d.sync += [
+                    new.value.eq(total[k * self._half:]), new.full.eq(over),
+                    new.epoch.eq(adding.epoch),
+                ]
+            m.d.comb += self.o[name].eq(Cat(
+                (half.value | half.full.replicate(self._half))
+                & (half.epoch == self.epoch).replicate(self._half) for half in shown[halves]))
         m.d.comb += [
-            read.addr.eq(event.row), read.en.eq(1),
-            write.addr.eq(done), write.data.eq(sums), write.en.eq(done_valid),
+            self.row_epoch.eq(shown[0].epoch),
             self.written.valid.eq(done_valid),
             self.written.payload.row.eq(done),
             self.written.payload.epoch.eq(sums[0].epoch),
-            show.addr.eq(self.index), show.en.eq(1),
         ]
-        parts = []
-        for n in range(2 * len(self._amounts)):
-            newest, newer = (Signal(name=f"{name}_{n}", attrs=KEEP) for name in ("newest", "newer"))
-            m.d.sync += [newest.eq(follows), newer.eq(follows_later)]
-            old = Signal(part, name=f"old_{n}")
-            m.d.comb += old.eq(Mux(newest, sums[n], Mux(newer, before[n], read.data[n])))
-            parts.append(old)
-        for n, name in enumerate(self._amounts):
-            halves = parts[2 * n:2 * n + 2]
-            kept = [half.epoch == added.epoch for half in halves]
-            value = Cat(half.value & keeps.replicate(self._half)
-                        for half, keeps in zip(halves, kept, strict=True))
-            total = value + added.amounts[name]
-            over = total[2 * self._half] | (halves[1].full & kept[1])
-            for k in range(2):
-                m.d.sync += [
-                    sums[2 * n + k].value.eq(total[k * self._half:]),
-                    sums[2 * n + k].full.eq(over),
-                    sums[2 * n + k].epoch.eq(added.epoch),
-                ]
-            shown = show.data
-            m.d.comb += self.o[name].eq(Cat(
-                (shown[2 * n + k].value | shown[2 * n + k].full.replicate(self._half))
-                & (shown[2 * n + k].epoch == self.epoch).replicate(self._half)
-                for k in range(2)))
-        m.d.comb += self.row_epoch.eq(show.data[0].epoch)
         return m

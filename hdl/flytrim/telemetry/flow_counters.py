@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow counters: what each registered flow has brought."""
 
-from amaranth import Module
+from amaranth import Module, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,10 +19,10 @@ class FlowCounters(wiring.Component):
     -------
     outcomes : lane of :class:`Outcome`, from registers
     number : flow to read, or to start anew
-    restarts : strobe: the counters of the flow ``number``, which has been the same for two cycles,
+    restarts : strobe: the counters of the flow ``number``, which has been right for two cycles,
         begin at zero
-    packets, messages : of the flow that ``number`` told a cycle before; what an outcome adds is
-        there 6 cycles after it
+    packets, messages : of the flow that ``number`` told two cycles before; what an outcome adds is
+        there 7 cycles after it
     """
 
     def __init__(self, flows):
@@ -50,10 +50,13 @@ class FlowCounters(wiring.Component):
             event.amounts.packets.eq(1),
             event.amounts.messages.eq(outcome.ends_message),
         ]
+        # Marked and compared as the counters are, a cycle behind the number.
+        number = Signal.like(self.number)
+        m.d.sync += number.eq(self.number)
         m.d.comb += [
             look.addr.eq(outcome.flow),
             event.epoch.eq(look.data),
-            show.addr.eq(self.number),
+            show.addr.eq(number),
             counters.index.eq(self.number),
             counters.epoch.eq(show.data),
             turn.addr.eq(self.number),

@@ -32,7 +32,7 @@ class Latency(wiring.Component):
     leaves : lane of stamps: the first beat of a payload leaves
     clear : strobe
     minimum, maximum : cycles; all ones and 0 while nothing has left
-    index, count : a bucket of the histogram, and a cycle later how many latencies of 2^index to
+    index, count : a bucket of the histogram, and two cycles later how many latencies of 2^index to
         2^(index + 1) - 1 cycles there were; the first bucket also counts 0, the last all longer
     """
 
@@ -79,11 +79,11 @@ class Latency(wiring.Component):
             bucket.eq(Cat(Cat(found for place, found in places if place >> bit & 1).any()
                           for bit in range(len(bucket)))),
             tally.i.valid.eq(measured),
+            tally.clear.eq(self.clear),
         ]
         m.d.comb += [
             tally.i.payload.row.eq(bucket),
             tally.i.payload.amounts.count.eq(1),
-            tally.clear.eq(self.clear),
             tally.index.eq(self.index),
             self.count.eq(tally.o.count),
         ]

@@ -13,7 +13,7 @@ __all__ = ["Tally"]
 class Tally(wiring.Component):
     """Rows of counters, all zero after reset and after ``clear``. An event a cycle.
 
-    What an event adds can be read 6 cycles later.
+    What an event adds can be read 7 cycles later.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Tally(wiring.Component):
     clear : strobe: the counters begin at zero; on which side of it an event of the cycles before
         it falls that cannot be read yet is not told
     index : row to read
-    o : its counters, a cycle later
+    o : its counters, two cycles later
     """
 
     def __init__(self, rows, amounts, *, width=64):
@@ -58,17 +58,19 @@ class Tally(wiring.Component):
         with m.If(self.clear | ResetSignal()):
             m.d.sync += epochs.eq(~next_marks)
 
-        event, asked = counters.i.payload, Signal.like(self.index)
+        event, current = counters.i.payload, Signal()
+        asked = Signal.like(self.index)
         m.d.sync += [
             counters.i.valid.eq(self.i.valid),
             event.row.eq(self.i.payload.row),
             event.amounts.eq(self.i.payload.amounts),
             event.epoch.eq(epochs.bit_select(self.i.payload.row, 1)),
             asked.eq(self.index),
+            current.eq(epochs.bit_select(asked, 1)),
         ]
         m.d.comb += [
             counters.index.eq(self.index),
-            counters.epoch.eq(epochs.bit_select(asked, 1)),
+            counters.epoch.eq(current),
             self.o.eq(counters.o),
         ]
         return m

@@ -6,6 +6,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ..context import LENGTH_BITS, Outcome
+from ..logic import KEEP
 from ..verdict import Reason
 from .latency import CYCLE_BITS, Latency
 from .tally import Tally
@@ -69,18 +70,16 @@ class Telemetry(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        clear = Signal()
-        m.d.sync += clear.eq(self.command__clear)
-        self._count_reasons(m, clear)
-        self._count_bytes(m, clear)
-        self._watch_queues(m, clear)
+        self._count_reasons(m)
+        self._count_bytes(m)
+        self._watch_queues(m)
 
         m.submodules.latency = latency = Latency(self._ahead)
         connect(m, flipped(self.leaves), latency.leaves)
         m.d.comb += [
             latency.first.eq(self.first),
             self.stamp.eq(latency.stamp),
-            latency.clear.eq(clear),
+            latency.clear.eq(self._clear(m, "latency")),
             self.latency_minimum__cycles.eq(latency.minimum),
             self.latency_maximum__cycles.eq(latency.maximum),
             latency.index.eq(self.latency__index),
@@ -88,7 +87,13 @@ class Telemetry(wiring.Component):
         ]
         return m
 
-    def _count_reasons(self, m, clear):
+    def _clear(self, m, name):
+        """The strobe a cycle later, from a register for this one: it has to reach many."""
+        clear = Signal(name=f"clear_{name}", attrs=KEEP)
+        m.d.sync += clear.eq(self.command__clear)
+        return clear
+
+    def _count_reasons(self, m):
         m.submodules.reasons = reasons = Tally(CODES, {"frames": 1, "bytes": LENGTH_BITS})
         event = reasons.i.payload
         m.d.comb += [
@@ -96,13 +101,13 @@ class Telemetry(wiring.Component):
             event.row.eq(self.outcomes.payload.reason),
             event.amounts.frames.eq(1),
             event.amounts.bytes.eq(self.outcomes.payload.bytes),
-            reasons.clear.eq(clear),
+            reasons.clear.eq(self._clear(m, "reasons")),
             reasons.index.eq(self.reason__index),
             self.reason__frames__count.eq(reasons.o.frames),
             self.reason__bytes__count.eq(reasons.o.bytes),
         ]
 
-    def _count_bytes(self, m, clear):
+    def _count_bytes(self, m):
         outcome = self.outcomes.payload
         trimmed, body, left = Signal(), Signal(LENGTH_BITS), Signal(LENGTH_BITS)
         later = Signal.like(outcome)
@@ -126,11 +131,12 @@ class Telemetry(wiring.Component):
             m.d.comb += [
                 total.i.valid.eq(valid),
                 total.i.payload.eq(amount),
-                total.clear.eq(clear),
+                total.clear.eq(self.command__clear),
                 getattr(self, f"{name}__count").eq(total.o),
             ]
 
-    def _watch_queues(self, m, clear):
+    def _watch_queues(self, m):
+        clear = self._clear(m, "queues")
         for queue, depth in self._depths.items():
             level = getattr(self, f"level_{queue}")
             most = Signal.like(level, name=f"most_{queue}")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Total: one counter, in registers."""
 
-from amaranth import Cat, Module, Signal
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..logic import KEEP
+from ..logic import KEEP, Copies
 
 __all__ = ["Total"]
 
@@ -23,8 +23,7 @@ class Total(wiring.Component):
     Members
     -------
     i : lane of amounts
-    clear : strobe: begins at zero; an amount of the same cycle still counts, and the one of the
-        cycle before is lost
+    clear : strobe: begins at zero; an amount of the cycle before is lost, later ones count
     o : the total
     """
 
@@ -43,10 +42,10 @@ class Total(wiring.Component):
         full = Signal(2, attrs=KEEP)
         m.d.sync += amount.eq(self.i.payload & self.i.valid.replicate(self._bits))
         added = total + amount
-        with m.If(self.clear):
-            m.d.sync += [total.eq(0), full.eq(0)]
-        with m.Else():
-            m.d.sync += [total.eq(added), full.eq(full | added[self._width].replicate(2))]
+        cleared = Copies(m, self.clear, self._width, name="cleared", reset=0)
+        for clear, part in cleared.parts():
+            m.d.sync += total[part].eq(Mux(clear, 0, added[part]))
+        m.d.sync += full.eq(Mux(cleared[0], 0, full | added[self._width].replicate(2)))
         half = self._width // 2
         m.d.comb += self.o.eq(total | Cat(full[0].replicate(half),
                                           full[1].replicate(self._width - half)))
