@@ -11,9 +11,18 @@ from agents import AxiLite, AxiLiteError, Edges
 from agents.bus import drive
 from bar import CONFIG, OFFSET, VERSION, write_bar
 from bench import config_of_run
+from running import running
 
 from flytrim import __version__
-from flytrim.driver import Device, DeviceError, MappedFile, Registers, TableError, flow_fields
+from flytrim.driver import (
+    Device,
+    DeviceError,
+    MappedFile,
+    Registers,
+    SocketBus,
+    TableError,
+    flow_fields,
+)
 from flytrim.errors import InputError
 from flytrim.flow_cam import FlowOperation, FlowStatus
 from flytrim.model import Flow
@@ -89,6 +98,16 @@ def test_over_the_replay_harness():
         replay.reset()
         assert refusals(replay) == [(code, f"register flow_status: {text}")
                                     for code, text in REFUSED]
+
+
+@pytest.mark.model
+def test_over_a_running_simulation(tmp_path):
+    path = tmp_path / "registers"
+    with running(build(CONFIG, device_verilog(CONFIG)), path), SocketBus(path) as bus:
+        assert script(bus) == expected(CONFIG)
+        Device(bus).remove_flow(0)
+        Device(bus).remove_flow(1)
+        assert [code for code, _ in refusals(bus)] == [code for code, _ in REFUSED]
 
 
 @pytest.mark.model
