@@ -8,7 +8,9 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 import zlib
+from itertools import cycle, takewhile
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from bar import OFFSET, write_bar
 from flytrim import cli, flows
 from flytrim.model import NicModel
 from flytrim.sim.capture import Capture
+from flytrim.sim.register_socket import RegisterSocket
 from flytrim.verdict import Reason
 
 FLOWS = """
@@ -225,6 +228,97 @@ def test_ends_with_the_first_difference(folder, flytrim, monkeypatch, frame, lie
     assert not os.path.exists("out"), "results of a run that failed"
 
 
+@pytest.fixture
+def meanwhile(folder, flytrim, monkeypatch):
+    """Runs the capture over and over, with registers at ``socket``, until a function has returned.
+
+    Gives exit status, standard output and standard error of the simulation.
+    """
+    over, serving = threading.Event(), threading.Event()
+    once, listen = Capture.__iter__, RegisterSocket.listen
+
+    def again(capture):
+        frames = cycle(list(once(capture)))
+        # The model reads them as their verdicts come, and the feeder decides how many there are.
+        if threading.current_thread() is threading.main_thread():
+            yield from frames
+        yield from takewhile(lambda _: not over.is_set(), frames)
+
+    def listening(registers):
+        listen(registers)
+        serving.set()
+
+    def meanwhile(function):
+        failed = []
+
+        def run():
+            serving.wait()
+            try:
+                function()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                over.set()
+
+        client = threading.Thread(target=run)
+        client.start()
+        try:
+            ended = flytrim(*SIM, "--check", "none", "--registers", "socket")
+        finally:
+            serving.set()
+            client.join()
+        if failed:
+            raise failed[0]
+        return ended
+
+    monkeypatch.setattr(Capture, "__iter__", again)
+    monkeypatch.setattr(RegisterSocket, "listen", listening)
+    return meanwhile
+
+
+def command(*arguments):
+    """(exit status, standard output, standard error) of a command on its own."""
+    done = subprocess.run([sys.executable, "-m", "flytrim", *arguments], capture_output=True,
+                          text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.model
+def test_registers_of_a_running_simulation_are_read_and_written_by_name(folder, meanwhile):
+    said = []
+
+    def client():
+        said.extend([command("regs", "read", "socket", "capability"),
+                     command("regs", "write", "socket", "scratch", "bits=0xCAFE"),
+                     command("regs", "read", "socket", "scratch", "flow.qp"),
+                     command("regs", "write", "socket", "max_frame", "bytes=1")])
+
+    status, out, err = meanwhile(client)
+    assert (status, err) == (0, "")
+    assert "throughput  1.000 beats accepted a cycle" in out
+    for status, _, err in said[:3]:
+        assert (status, err) == (0, "")
+    assert [[line.split() for line in out.splitlines()[1:]] for _, out, _ in said[:3]] == [
+        [["0x004", "capability", "width", "64", "=", "0x40"],
+         ["0x004", "capability", "flows", "64", "=", "0x40"]],
+        [],
+        [["0x018", "scratch", "bits", "51966", "=", "0xcafe"],
+         ["0x124", "flow.qp", "qpn", "17", "=", "0x11"]]]
+    assert said[3] == (2, "", "flytrim: register max_frame: write of 0x1 to 0x008: SLVERR\n")
+    assert not os.path.exists("socket")
+    assert command("regs", "read", "socket")[::2] == (2, (
+        "flytrim: socket: cannot be opened as a device: No such file or directory; give a BAR or "
+        "UIO file that may be read and written, or the socket of a simulation that runs\n"))
+
+
+@pytest.mark.model
+def test_the_socket_goes_also_where_the_run_fails(folder, flytrim, monkeypatch):
+    monkeypatch.setattr(NicModel, "judge", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        flytrim(*SIM, "--registers", "socket")
+    assert sorted(os.listdir()) == ["capture.pcap", "flows.toml"]
+
+
 SIM_OPTIONS = SIM[2:]
 NIC = ("generate", "nic", "-o", "x.v")
 TREE = ("generate", "fp32-tree", "-o", "x.v")
@@ -250,6 +344,12 @@ BAD = {
         "as 0:200. Try 'flytrim sim --help'.")),
     "waves of no frame": ((*SIM, "--wave-frames", "6:1"), (
         "capture.pcap: has 6 frames, and --wave-frames begins with frame 6: begin below 6")),
+    "registers in the way": ((*SIM, "--registers", "flows.toml"), (
+        "flows.toml: cannot serve registers there: Address already in use; give --registers a "
+        "short path where nothing is")),
+    "registers at too long a path": ((*SIM, "--registers", "s" * 108), (
+        f"{'s' * 108}: cannot serve registers there: AF_UNIX path too long; give --registers a "
+        f"short path where nothing is")),
     "no flows": (("flows", "capture.pcap", "--udp-dport", "4793"), (
         "capture.pcap: nothing to trim: none of its 6 frames is RoCEv2 to UDP port 4793; give "
         "--udp-dport for another port")),

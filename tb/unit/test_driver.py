@@ -12,6 +12,7 @@ from agents import AxiLite, AxiLiteError, Edges
 from agents.bus import drive
 from bar import CONFIG, OFFSET, told, write_bar
 from bench import config_of_run
+from running import running
 
 from flytrim import __version__
 from flytrim.driver import (
@@ -23,6 +24,7 @@ from flytrim.driver import (
     Latency,
     MappedFile,
     Registers,
+    SocketBus,
     TableError,
     flow_fields,
 )
@@ -58,8 +60,9 @@ def script(bus):
     device.enable_events("overflow", "damaged")
     device.clear_events("overflow")
     device.clear_counters()
-    return [device.identity, *flows, device.counters(), device.flow_counters(1),
-            *(device.read(name) for name in Registers() if name not in ACTING)]
+    return {"identity": device.identity, "flows": flows, "counters": device.counters(),
+            "flow_counters": device.flow_counters(1),
+            **{name: device.read(name) for name in Registers() if name not in ACTING}}
 
 
 def refusals(bus):
@@ -108,9 +111,9 @@ def expected(config):
         Amount(0, 0), dict.fromkeys(Reason, Amount(0, 0)), 0, 0, 0, 0,
         Latency(None, None, (0,) * 16), dict.fromkeys(("trim", "bypass", "meta"), 0),
         {"trim": config.queue_beats, "bypass": config.queue_beats, "meta": config.queue_records})
-    return [(__version__, config.commit, config.width, config.flows, config.max_frame, True),
-            SIX, dataclasses.replace(SIX, disabled=True), SIX, nothing, FlowCounters(0, 0),
-            *words.values()]
+    identity = __version__, config.commit, config.width, config.flows, config.max_frame, True
+    return {"identity": identity, "flows": [SIX, dataclasses.replace(SIX, disabled=True), SIX],
+            "counters": nothing, "flow_counters": FlowCounters(0, 0), **words}
 
 
 @pytest.mark.model
@@ -121,6 +124,23 @@ def test_over_the_replay_harness():
         replay.reset()
         assert refusals(replay) == [(code, f"register flow_status: {text}")
                                     for code, text in REFUSED]
+
+
+def _without_counters(found):
+    return {name: value for name, value in found.items() if not name.startswith("counters")}
+
+
+@pytest.mark.model
+def test_over_a_running_simulation(tmp_path):
+    path = tmp_path / "registers"
+    with running(build(CONFIG, device_verilog(CONFIG)), path), SocketBus(path) as bus:
+        # Its frames are none of these flows', and are counted.
+        assert _without_counters(script(bus)) == _without_counters(expected(CONFIG))
+        counters = Device(bus).counters()
+        assert counters.received.frames > 0 == counters.reasons[Reason.NONE].frames
+        Device(bus).remove_flow(0)
+        Device(bus).remove_flow(1)
+        assert [code for code, _ in refusals(bus)] == [code for code, _ in REFUSED]
 
 
 @pytest.mark.model

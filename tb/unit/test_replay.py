@@ -2,6 +2,7 @@
 """The replay harness against a device that breaks one rule at a time."""
 
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,16 @@ import pytest
 from flytrim.config import NicConfig
 from flytrim.sim import verilator
 from flytrim.sim.build import build
-from flytrim.sim.replay import Kind, Output, Replay, ReplayError, SinkMode
+from flytrim.sim.replay import (
+    Kind,
+    Output,
+    Replay,
+    ReplayError,
+    SinkMode,
+    commands,
+    read_command,
+    write_command,
+)
 from flytrim.sim.verilator import wave_format
 
 pytestmark = pytest.mark.model
@@ -99,6 +109,77 @@ def test_a_register_access_is_answered_or_given_up(program):
         replay.write(0, 11)
         with pytest.raises(ReplayError, match="axil: bvalid before the write was taken"):
             replay.write(4, 1)
+
+
+ACCESSES = [write_command(0x10, 0xCAFEF00D), read_command(0x10), write_command(0x14, 1),
+            read_command(0x14), read_command(0x10)]
+ANSWERS = [(Kind.WRITTEN, 0, struct.pack("<I", 0x10)),
+           (Kind.DATA, 0, struct.pack("<II", 0x10, 0xCAFEF00D)),
+           (Kind.WRITTEN, 0, struct.pack("<I", 0x14)), (Kind.DATA, 0, struct.pack("<II", 0x14, 1)),
+           (Kind.DATA, 0, struct.pack("<II", 0x10, 0xCAFEF00D))]
+
+
+def parted(events):
+    """(answers to register accesses, all other events)."""
+    answers = [event for event in events if event.kind in (Kind.WRITTEN, Kind.DATA)]
+    return answers, [event for event in events if event not in answers]
+
+
+def play_with(program, *items):
+    with Replay(program) as replay:
+        replay.reset()
+        replay.feed((item, False if item in FRAMES else None) for item in items)
+        return parted([*replay.events()])
+
+
+def test_registers_are_accessed_while_frames_enter(program):
+    _, undisturbed = play_with(program, *FRAMES, *FRAMES)
+    *accesses, last = ACCESSES
+    mixed = [item for pair in zip(FRAMES, accesses, strict=False) for item in pair]
+    answers, others = play_with(program, *mixed, *FRAMES[4:], *FRAMES, last)
+    assert others == undisturbed
+    assert [(kind, flags, body) for kind, flags, cycle, body in answers] == ANSWERS
+    # Each within the frame that follows it, or the two where these are a beat each.
+    entered = [event.cycle for event in others if event.kind == Kind.VERDICT]
+    assert [sum(cycle < event.cycle for cycle in entered) for event in answers] == [2, 3, 4, 6, 16]
+
+
+def test_an_access_waits_for_the_one_before_it(program):
+    _, undisturbed = play_with(program, *FRAMES)
+    answers, others = play_with(program, FRAMES[0], *ACCESSES, *FRAMES[1:])
+    assert [(kind, flags, body) for kind, flags, cycle, body in answers] == ANSWERS
+    first, second = ([event.cycle for event in events if event.kind == Kind.VERDICT]
+                     for events in (undisturbed, others))
+    gap = second[1] - first[1]
+    assert [one - other for one, other in zip(second, first, strict=True)] == [0, *[gap] * 7]
+    # The last one has only begun when the next frame enters.
+    assert answers[-2].cycle == second[1] < answers[-1].cycle
+
+
+def test_reset_and_end_wait_for_an_access(program):
+    reset = struct.pack("<BxHI", 6, 0, 8)
+    stream = b"".join([reset, write_command(0x10, 5), reset, read_command(0x10), *commands([])])
+    events = subprocess.run([program], input=stream, stdout=subprocess.PIPE, check=True).stdout
+    answers, at = [], 0
+    while at < len(events):
+        kind, flags, size, _ = struct.unpack_from("<BBxxIQ", events, at)
+        answers.append((kind, flags, events[at + 16:at + 16 + size]))
+        at += 16 + size
+    assert answers[:2] == [(Kind.WRITTEN, 0, struct.pack("<I", 0x10)),
+                           (Kind.DATA, 0, struct.pack("<II", 0x10, 5))]
+    assert [kind for kind, *_ in answers[2:]] == [Kind.SUMMARY]
+
+
+def test_an_access_without_an_answer_ends_while_frames_enter(program):
+    with Replay(program) as replay:
+        replay.reset()
+        replay.write(0, 10)
+        replay.feed([(read_command(0x10), None), *((frame, False) for frame in FRAMES * 100)])
+        answers, others = parted([*replay.events()])
+    assert [(event.kind, event.flags) for event in answers] == [(Kind.DATA, 0xFF)]
+    assert said(others) == {"axil: no answer to a read of 0x010"}
+    assert answers[0].cycle == 8 + 2 + 1000
+    assert replay.totals.beats == replay.totals.last_beat - replay.totals.first_beat + 1
 
 
 def test_an_error_among_the_frames_reaches_the_reader(program):

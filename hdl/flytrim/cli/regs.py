@@ -12,7 +12,11 @@ __all__ = ["regs"]
 
 @click.group()
 def regs():
-    """Read and write registers by name, in a file that is memory: a BAR or a UIO device."""
+    """Read and write registers by name.
+
+    PATH is a file that is memory, a BAR or a UIO device, or the socket of a running simulation,
+    flytrim sim --registers.
+    """
 
 
 _offset = click.option("--offset", type=Hexadecimal("offset"), default="0", metavar="HEX",
@@ -20,17 +24,17 @@ _offset = click.option("--offset", type=Hexadecimal("offset"), default="0", meta
 
 
 @regs.command("read")
-@click.argument("file", type=click.Path())
+@click.argument("path", type=click.Path())
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @_offset
-def read_registers(file, names, offset):
+def read_registers(path, names, offset):
     """The fields of registers, all of them if none is named."""
     from rich.table import Table
 
     from ..driver import Device, Registers
 
     table = Table("address", "register", "field", "value", box=None, padding=(0, 2, 0, 0))
-    with Device.open(file, offset=offset) as device:
+    with Device.open(path, offset=offset) as device:
         for name in names or Registers():
             for field, text in device.describe(name).items():
                 table.add_row(f"0x{device.address(name):03x}", name, field, text)
@@ -38,15 +42,15 @@ def read_registers(file, names, offset):
 
 
 @regs.command("write")
-@click.argument("file", type=click.Path())
+@click.argument("path", type=click.Path())
 @click.argument("name")
 @click.argument("fields", nargs=-1, required=True, metavar="FIELD=VALUE...")
 @_offset
-def write_register(file, name, fields, offset):
+def write_register(path, name, fields, offset):
     """Write a register; fields that are not named keep what they read."""
     from ..driver import Device
 
-    with Device.open(file, offset=offset) as device:
+    with Device.open(path, offset=offset) as device:
         device.change(name, **dict(_assignments(fields)))
 
 

@@ -29,7 +29,9 @@ WAVE_FRAMES = 200
               help=f"Record waves of the first {WAVE_FRAMES} frames: wave.fst, or wave.vcd.")
 @click.option("--wave-frames", type=FrameRange(), metavar="FIRST:COUNT",
               help="Record waves of these frames; at most 5000 cycles.")
-def sim(capture, flows_path, out, check, wave, wave_frames):
+@click.option("--registers", type=click.Path(), metavar="SOCKET",
+              help="Where flytrim regs and flytrim monitor find the device while it runs.")
+def sim(capture, flows_path, out, check, wave, wave_frames, registers):
     """Run CAPTURE (pcap or pcapng) through the RTL, each frame checked against the model."""
     # Late, so that --help and a fault in the arguments do not wait for the hardware's imports.
     from .. import flows
@@ -46,7 +48,7 @@ def sim(capture, flows_path, out, check, wave, wave_frames):
     if waves and waves.start >= source.frames:
         raise InputError(f"{capture}: has {source.frames} frames, and --wave-frames begins with "
                          f"frame {waves.start}: begin below {source.frames}")
-    options = Options(check, waves)
+    options = Options(check, waves, registers)
     try:
         with progress_bar(source.frames) as progress:
             figures = run(source, setup, out, options, warn=warn, say=say,

@@ -9,19 +9,23 @@ from typing import Protocol
 
 from ..errors import InputError
 
-__all__ = ["Bus", "BusError", "MappedFile"]
+__all__ = ["Bus", "BusClosed", "BusError", "MappedFile"]
 
 
 class BusError(Exception):
     """An access that was not answered, or not with OKAY."""
 
 
+class BusClosed(BusError):
+    """An access to what is no more, such as a simulation that is over."""
+
+
 class Bus(Protocol):
     """Accesses of 32 bits at byte addresses that are multiples of 4, each done when it returns.
 
     Anything with these two methods is a bus: :class:`MappedFile`,
-    :class:`flytrim.sim.replay.Replay`, or an AXI4-Lite master of a test bench. Both raise
-    :class:`BusError`.
+    :class:`flytrim.driver.SocketBus`, :class:`flytrim.sim.replay.Replay`, or an AXI4-Lite master of
+    a test bench. Both raise :class:`BusError`.
     """
 
     def read(self, address: int) -> int: ...
@@ -54,8 +58,9 @@ class MappedFile:
             finally:
                 os.close(file)
         except OSError as error:
-            raise InputError(f"{path}: cannot be opened as a device: {error.strerror}; give the "
-                             f"BAR or UIO file, and see that it may be read and written") from None
+            raise InputError(f"{path}: cannot be opened as a device: {error.strerror}; give a BAR "
+                             f"or UIO file that may be read and written, or the socket of a "
+                             f"simulation that runs") from None
         except ValueError as error:
             raise InputError(f"{path}: cannot be mapped: {error}; {size:,} bytes from {offset:#x} "
                              f"are wanted") from None

@@ -2,15 +2,18 @@
 """A device as software sees it: registers by name, and the flow table."""
 
 import contextlib
+import os
+import stat
 import time
 from typing import NamedTuple
 
 from ..errors import InputError
-from .bus import BusError, MappedFile
+from .bus import BusClosed, BusError, MappedFile
 from .counters import read_counters, read_flow_counters
 from .registers import Registers, flow_fields, flow_of
+from .socket_bus import SocketBus
 
-__all__ = ["Device", "DeviceError", "Identity", "TableError"]
+__all__ = ["Device", "DeviceError", "DeviceGone", "Identity", "TableError"]
 
 #: Reads of a status until a command must be done: a hashed table takes 16,384 cycles to come out
 #: of reset and 12,000 for a command at most, and a read takes 3 or more.
@@ -19,6 +22,10 @@ STATUS_READS = 10_000
 
 class DeviceError(InputError):
     """A device that is none of these, or does not do what it was told to; names the register."""
+
+
+class DeviceGone(DeviceError):
+    """A device that is no more: its simulation is over."""
 
 
 class TableError(DeviceError):
@@ -77,8 +84,19 @@ class Device:
     @classmethod
     @contextlib.contextmanager
     def open(cls, path, *, offset=0):
-        """The device in a file that is memory, such as a BAR or a UIO device; a context manager."""
-        with MappedFile(path, offset=offset) as bus:
+        """The device at a path; a context manager.
+
+        That is a file that is memory, such as a BAR or a UIO device, whose registers start at
+        ``offset``, or the socket of a running simulation.
+        """
+        if _is_socket(path):
+            if offset:
+                raise InputError(f"{path}: is a simulation, whose registers start at 0, not at "
+                                 f"{offset:#x}: leave the offset out")
+            bus = SocketBus(path)
+        else:
+            bus = MappedFile(path, offset=offset)
+        with bus:
             yield cls(bus)
 
     def read(self, name):
@@ -226,7 +244,14 @@ class Device:
         try:
             return getattr(self._bus, kind)(address, *value)
         except BusError as error:
-            raise DeviceError(f"register {name}: {error}") from None
+            kind = DeviceGone if isinstance(error, BusClosed) else DeviceError
+            raise kind(f"register {name}: {error}") from None
+
+
+def _is_socket(path):
+    with contextlib.suppress(OSError):
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    return False
 
 
 @contextlib.contextmanager

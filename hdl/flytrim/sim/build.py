@@ -18,7 +18,7 @@ from . import verilator
 
 __all__ = ["build", "cache_folder", "cached", "device_verilog", "digest"]
 
-_SOURCES = ("replay.cpp", "monitor.h", "protocol.h", "waves.h")
+_SOURCES = ("replay.cpp", "clients.h", "monitor.h", "protocol.h", "registers.h", "waves.h")
 # Higher levels take twice as long to compile and run no faster; the slow part runs once.
 _OPTIMISATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _PACKAGE = Path(__file__).parents[1]

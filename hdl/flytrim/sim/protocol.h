@@ -13,7 +13,9 @@
 #include <unistd.h>
 #include <vector>
 
-constexpr size_t BUFFER_BYTES = 1 << 20;
+constexpr size_t INPUT_BYTES = 1 << 20;
+// Less, because nothing else is done while it is written.
+constexpr size_t OUTPUT_BYTES = 1 << 16;
 constexpr unsigned MAX_VIOLATIONS = 20;  // told of one run; the first ones say it all
 
 enum Command : uint8_t { WRITE = 1, READ, FRAME, IDLE, SINK, RESET, END, WAVE };
@@ -26,11 +28,11 @@ enum Event : uint8_t { WRITTEN = 1, DATA, VERDICT, TRIM, BYPASS, META, VIOLATION
 
 class Output {
 public:
-    Output() { buffer_.reserve(BUFFER_BYTES); }
+    Output() { buffer_.reserve(OUTPUT_BYTES); }
 
     void event(Event kind, uint8_t flags, uint64_t cycle, const void* body, uint32_t size,
                const void* more = nullptr, uint32_t more_size = 0) {
-        if (buffer_.size() + 16 + size + more_size > BUFFER_BYTES) flush();
+        if (buffer_.size() + 16 + size + more_size > OUTPUT_BYTES) flush();
         const uint8_t head[4] = {kind, flags, 0, 0};
         const uint32_t total = size + more_size;
         append(head, 4);
@@ -60,7 +62,7 @@ private:
 
 class Input {
 public:
-    explicit Input(Output& output) : output_(output), buffer_(BUFFER_BYTES) {}
+    explicit Input(Output& output) : output_(output), buffer_(INPUT_BYTES) {}
 
     // The next `size` bytes, valid until the next call. Whoever waits for commands has had every
     // event so far: a controller may ask, wait for the answer, and go on.

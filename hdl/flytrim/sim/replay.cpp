@@ -10,6 +10,8 @@
 // Command: kind u8, flags u8, detail u16, value u32, then a body.
 //   1 write   value address, body data u32                    answers `written`
 //   2 read    value address                                   answers `data`
+//             flags bit 0 of both: the access only starts, and takes place while the commands that
+//             follow run; another access, a reset and the end wait until it is answered
 //   3 frame   flags bit 0: the MAC marked it bad; value bytes, 1 to 65,536; body the bytes
 //   4 idle    value cycles
 //   5 sink    flags output (0 trim, 1 bypass, 2 metadata); detail bits 7:0 mode (0 always ready,
@@ -34,20 +36,25 @@
 //
 // Macros: WIDTH (bits a beat), MAX_FRAME (bytes; bounds the wait for the end of the drain),
 // SIDE_WIDTH (bits of the side band: junk is driven, and what comes out is not looked at),
-// WAVE_FST or WAVE_VCD (record waves; the first argument is the file, written whole also when
-// SIGTERM ends the program).
+// WAVE_FST or WAVE_VCD (record waves).
+//
+// Arguments: the file of the waves, or an empty one; it is written whole also when SIGTERM ends the
+// program. The number of an open socket, bound to a path: from when it listens, until the end
+// command, its clients' register accesses take place between those of the command stream, and cost
+// no cycle (clients.h).
 
 #include <deque>
 
 #include "Vflytrim_nic.h"
+#include "clients.h"
 #include "monitor.h"
+#include "registers.h"
 #include "verilated.h"
 #include "waves.h"
 
 namespace {
 
 constexpr size_t MAX_COMMAND_FRAME = 65536;
-constexpr unsigned AXI_LITE_LIMIT = 1000;  // cycles until a register access is given up
 constexpr unsigned QUIET_CYCLES = 256;     // silence after which nothing more is in flight
 // Two output queues of two longest frames each, at the slowest sink a profile can ask for.
 constexpr uint64_t DRAIN_LIMIT = 4096 + 4ull * 256 * ((MAX_FRAME + LANES - 1) / LANES);
@@ -62,14 +69,13 @@ template <class User> bool error_flag(const User& user) {
 
 class Bench {
 public:
-    explicit Bench(const char* wave_file)
-        : input_(output_), report_(output_), trim_(report_, output_, "trim", TRIM),
-          bypass_(report_, output_, "bypass", BYPASS), meta_(report_, output_) {
+    Bench(const char* wave_file, int listener)
+        : input_(output_), report_(output_), port_(dut_, report_), clients_(listener),
+          trim_(report_, output_, "trim", TRIM), bypass_(report_, output_, "bypass", BYPASS),
+          meta_(report_, output_) {
         dut_.clk = 0;
         dut_.rst = 0;
-        dut_.s_axil_awvalid = dut_.s_axil_wvalid = dut_.s_axil_arvalid = 0;
         dut_.s_axil_awprot = dut_.s_axil_arprot = 0;
-        dut_.s_axil_bready = dut_.s_axil_rready = 0;
         dut_.s_axil_wstrb = 0xF;
         release_input();
         waves_.open(dut_, wave_file);
@@ -86,10 +92,10 @@ public:
             case WRITE: {
                 uint32_t data;
                 std::memcpy(&data, input_.take(4), 4);
-                write_register(value, data);
+                access({true, value, data, COMMAND_STREAM}, flags & 1);
                 break;
             }
-            case READ: read_register(value); break;
+            case READ: access({false, value, 0, COMMAND_STREAM}, flags & 1); break;
             case FRAME:
                 if (value == 0 || value > MAX_COMMAND_FRAME) fail("a frame has an unusable length");
                 frame(input_.take(value), value, flags & 1);
@@ -140,13 +146,7 @@ private:
         waves_.dump(2 * report_.cycle);
         if (!dut_.rst) sample();
         rx_accepted_ = dut_.s_axis_rx_tvalid && dut_.s_axis_rx_tready;
-        aw_accepted_ = dut_.s_axil_awvalid && dut_.s_axil_awready;
-        w_accepted_ = dut_.s_axil_wvalid && dut_.s_axil_wready;
-        ar_accepted_ = dut_.s_axil_arvalid && dut_.s_axil_arready;
-        b_valid_ = dut_.s_axil_bvalid;
-        r_valid_ = dut_.s_axil_rvalid;
-        response_ = b_valid_ ? dut_.s_axil_bresp : dut_.s_axil_rresp;
-        read_data_ = dut_.s_axil_rdata;
+        port_.sample();
         sinks_[0].advance(dut_.m_axis_trim_tvalid);
         sinks_[1].advance(dut_.m_axis_bypass_tvalid);
         sinks_[2].advance(dut_.m_axis_meta_tvalid);
@@ -156,6 +156,8 @@ private:
         dut_.eval();
         waves_.dump(2 * report_.cycle + 1);
         ++report_.cycle;
+        if (!port_.busy()) serve();
+        else if (const Access* done = port_.advance()) answer(*done);
     }
 
     void sample() {
@@ -181,6 +183,7 @@ private:
     void idle() { release_input(); cycle(); }
 
     void reset(uint32_t cycles) {
+        settle();
         dut_.rst = 1;
         while (cycles--) idle();
         dut_.rst = 0;
@@ -226,47 +229,40 @@ private:
         ++frames_;
     }
 
-    void write_register(uint32_t address, uint32_t data) {
-        dut_.s_axil_awaddr = address;
-        dut_.s_axil_wdata = data;
-        dut_.s_axil_awvalid = dut_.s_axil_wvalid = 1;
-        dut_.s_axil_bready = 1;
-        uint8_t answer = 0xFF;
-        for (unsigned n = 0; n < AXI_LITE_LIMIT && answer == 0xFF; ++n) {
-            idle();
-            if (aw_accepted_) dut_.s_axil_awvalid = 0;
-            if (w_accepted_) dut_.s_axil_wvalid = 0;
-            if (!b_valid_) continue;
-            if (dut_.s_axil_awvalid || dut_.s_axil_wvalid)
-                report_.violation("axil: bvalid before the write was taken");
-            answer = response_;
-        }
-        dut_.s_axil_awvalid = dut_.s_axil_wvalid = dut_.s_axil_bready = 0;
-        if (answer == 0xFF) report_.hang("axil: no answer to a write to 0x%03x", address);
-        output_.event(WRITTEN, answer, report_.cycle, &address, 4);
+    void access(const Access& wanted, bool background) {
+        settle();
+        port_.begin(wanted);
+        if (!background) settle();
     }
 
-    void read_register(uint32_t address) {
-        dut_.s_axil_araddr = address;
-        dut_.s_axil_arvalid = 1;
-        dut_.s_axil_rready = 1;
-        uint8_t answer = 0xFF;
-        for (unsigned n = 0; n < AXI_LITE_LIMIT && answer == 0xFF; ++n) {
-            idle();
-            if (ar_accepted_) dut_.s_axil_arvalid = 0;
-            if (!r_valid_) continue;
-            if (dut_.s_axil_arvalid)
-                report_.violation("axil: rvalid before the address was taken");
-            answer = response_;
+    void settle() { while (port_.busy()) idle(); }
+
+    // Begins what a client asks for, if one does.
+    void serve() {
+        Access wanted;
+        if (dut_.rst || !clients_.next(wanted)) return;
+        if (wanted.address < AXI_LITE_BYTES) {
+            port_.begin(wanted);
+        } else {
+            wanted.response = DECERR;
+            clients_.answer(wanted);
         }
-        dut_.s_axil_arvalid = dut_.s_axil_rready = 0;
-        if (answer == 0xFF) report_.hang("axil: no answer to a read of 0x%03x", address);
-        output_.event(DATA, answer, report_.cycle, &address, 4, &read_data_, 4);
+    }
+
+    void answer(const Access& done) {
+        if (done.client != COMMAND_STREAM)
+            clients_.answer(done);
+        else if (done.write)
+            output_.event(WRITTEN, done.response, report_.cycle, &done.address, 4);
+        else
+            output_.event(DATA, done.response, report_.cycle, &done.address, 4, &done.data, 4);
     }
 
     void finish() {
+        clients_.close();
         quiet_ = 0;
-        for (uint64_t waited = 0; !entered_.empty() || quiet_ < QUIET_CYCLES; ++waited) {
+        for (uint64_t waited = 0; !entered_.empty() || port_.busy() || quiet_ < QUIET_CYCLES;
+             ++waited) {
             if (waited > DRAIN_LIMIT) {
                 report_.hang("drain: after %llu cycles %zu frames have no verdict",
                              static_cast<unsigned long long>(waited), entered_.size());
@@ -288,6 +284,8 @@ private:
     Output output_;
     Input input_;
     Report report_;
+    RegisterPort<Vflytrim_nic> port_;
+    Clients clients_;
     Sink sinks_[3];
     PacketMonitor trim_, bypass_;
     RecordMonitor meta_;
@@ -295,10 +293,7 @@ private:
     Random junk_;
     std::deque<uint64_t> entered_;  // first cycles of the frames that wait for their verdict
     bool released_ = false;
-    bool rx_accepted_ = false, aw_accepted_ = false, w_accepted_ = false, ar_accepted_ = false;
-    bool b_valid_ = false, r_valid_ = false;
-    uint8_t response_ = 0;
-    uint32_t read_data_ = 0;
+    bool rx_accepted_ = false;
     unsigned quiet_ = 0;
     uint64_t frames_ = 0, beats_ = 0, stalls_ = 0, verdicts_ = 0, first_beat_ = 0, last_beat_ = 0;
 };
@@ -307,7 +302,7 @@ private:
 
 int main(int argc, char** argv) {
     Verilated::commandArgs(argc, argv);
-    Bench bench(argc > 1 ? argv[1] : nullptr);
+    Bench bench(argc > 1 && *argv[1] ? argv[1] : nullptr, argc > 2 ? std::atoi(argv[2]) : -1);
     bench.run();
     return 0;
 }

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..driver import BusError
 
 __all__ = ["Event", "Kind", "Output", "Replay", "ReplayError", "SinkMode", "Summary", "commands",
-           "idle_command", "sink_command"]
+           "idle_command", "read_command", "sink_command", "write_command"]
 
 _BUFFER_BYTES = 1 << 20
 #: Bytes of frames that go into the pipe together.
@@ -27,6 +27,10 @@ _command = struct.Struct("<BBHI").pack
 _head = struct.Struct("<BBxxIQ")
 _u32 = struct.Struct("<I").pack
 _summary = struct.Struct("<6Q").unpack
+
+
+#: The flag of a register access that frames do not wait for.
+_BACKGROUND = 1
 
 
 class _Command(IntEnum):
@@ -110,6 +114,16 @@ def idle_command(cycles):
     return _command(_Command.IDLE, 0, 0, cycles)
 
 
+def write_command(address, value):
+    """Writes a register while the frames that follow enter; an event of ``WRITTEN`` answers."""
+    return _command(_Command.WRITE, _BACKGROUND, 0, address) + _u32(value)
+
+
+def read_command(address):
+    """Reads a register while the frames that follow enter; an event of ``DATA`` answers."""
+    return _command(_Command.READ, _BACKGROUND, 0, address)
+
+
 def _frame_commands(frames):
     kind, batch, room = _Command.FRAME, [], _BATCH_BYTES
     for data, error in frames:
@@ -139,12 +153,17 @@ class Replay:
         What :func:`flytrim.sim.build.build` returned.
     wave_file : path or None
         Where a program that was built for it records waves.
+    registers : flytrim.sim.register_socket.RegisterSocket or None
+        Where others may access registers while frames enter; that costs the frames no cycle.
     """
 
-    def __init__(self, program, wave_file=None):
+    def __init__(self, program, wave_file=None, registers=None):
         self.totals = None
         self._wave_file = wave_file
-        self._process = subprocess.Popen([program, *([wave_file] if wave_file else [])],
+        self._registers = registers
+        served = [registers.fileno()] if registers else []
+        self._process = subprocess.Popen([program, wave_file or "", *map(str, served)],
+                                         pass_fds=served,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, bufsize=_BUFFER_BYTES)
         # Fewer turns between the two processes. A system may know no such setting, or refuse it.
@@ -195,9 +214,11 @@ class Replay:
     def feed(self, frames, waves=range(0)):
         """Start to send ``frames``, pairs of (bytes, MAC error), then the end command.
 
-        A pair (command, None) among them changes a sink, or lets time pass, at its place.
-        ``waves`` is the range of the frames during which waves are recorded.
+        A pair (command, None) among them changes a sink, accesses a register, or lets time pass, at
+        its place. ``waves`` is the range of the frames during which waves are recorded.
         """
+        if self._registers:
+            self._registers.listen()
         self._feeder = threading.Thread(target=self._feed, args=(frames, waves), daemon=True)
         self._feeder.start()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job of ``flytrim sim``: a capture through the RTL, each frame against the model."""
 
+import contextlib
 from dataclasses import dataclass
 
 from ..driver import Device, DeviceError
@@ -8,6 +9,7 @@ from ..model import NicModel
 from . import verilator
 from .build import build, device_verilog
 from .compare import Comparer, Difference
+from .register_socket import RegisterSocket
 from .replay import Replay, ReplayError
 from .report import Report
 from .results import Results
@@ -25,11 +27,13 @@ class Options:
     """How a capture is run.
 
     ``check`` is a key of :data:`CHECKS`. ``waves`` is the range of the frames during which waves
-    are recorded, empty for none.
+    are recorded, empty for none. ``registers`` is the path of a socket where registers can be read
+    and written meanwhile, see :mod:`flytrim.driver.socket_bus`; None for none.
     """
 
     check: str = "all"
     waves: range = range(0)
+    registers: str | None = None
 
 
 def run(capture, setup, out, options=Options(), *, warn=print, say=None, progress=None):
@@ -57,11 +61,11 @@ def run(capture, setup, out, options=Options(), *, warn=print, say=None, progres
     any other failure nothing does.
     """
     report = Report(setup, capture.path)
-    with Results(out, setup.flows) as results:
+    with Results(out, setup.flows) as results, _registers(options.registers) as registers:
         program, waves = _program(setup.config, options, results, warn, say)
         takers = report.add, results.add
         try:
-            with Replay(program, waves) as replay:
+            with Replay(program, waves, registers) as replay:
                 summary, checked = _replay(replay, capture, setup, options, takers, progress)
         except Difference:
             results.publish_waves()
@@ -70,6 +74,10 @@ def run(capture, setup, out, options=Options(), *, warn=print, say=None, progres
         figures = report.figures()
         results.publish(figures)
     return figures
+
+
+def _registers(path):
+    return contextlib.nullcontext() if path is None else RegisterSocket(path)
 
 
 def _program(config, options, results, warn, say):
