@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from .bus import BusClosed, BusError, MappedFile
+from .counters import read_counters
 from .registers import Registers, flow_fields
 from .socket_bus import SocketBus
 
@@ -118,6 +119,15 @@ class Device:
         """Byte address of a register."""
         with _named():
             return self._registers.address(name)
+
+    def counters(self):
+        """What has been counted, :class:`flytrim.driver.Counters`.
+
+        Raises :class:`DeviceError` where the device was built without counters.
+        """
+        if not self.read("features")["counters"]:
+            raise DeviceError("register features: this device was built without counters")
+        return read_counters(self)
 
     def insert_flow(self, number, flow):
         """Register ``flow``, a :class:`flytrim.model.Flow`, under a number that is free."""
