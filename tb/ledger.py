@@ -5,7 +5,7 @@ from collections import Counter
 
 import roce
 
-from flytrim.driver import Amount, FlowCounters, Latency
+from flytrim.driver import Count, FlowCounters
 from flytrim.verdict import Reason
 
 __all__ = ["Ledger"]
@@ -40,9 +40,9 @@ class Ledger:
         self._frames[judgement.reason] += 1
         self._bytes[judgement.reason] += size
         if judgement.reason is Reason.NONE:
-            parts = {"header_bytes": _header_bytes(data, judgement.opcode),
-                     "payload_bytes": len(judgement.payload), "cut_bytes": judgement.cut}
-            parts["tail_bytes"] = size - sum(parts.values())
+            parts = {"header": _header_bytes(data, judgement.opcode),
+                     "payload": len(judgement.payload), "cut": judgement.cut}
+            parts["tail"] = size - sum(parts.values())
             self._parts.update(parts)
             self._packets[judgement.flow] += 1
             self._messages[judgement.flow] += judgement.opcode in _ENDING
@@ -53,16 +53,16 @@ class Ledger:
 
     def check(self, counters):
         """Hold a device's :class:`flytrim.driver.Counters` against what was added."""
-        reasons = {reason: Amount(self._frames[reason], self._bytes[reason]) for reason in Reason}
+        reasons = {reason: Count(self._frames[reason], self._bytes[reason]) for reason in Reason}
         assert counters.reasons == reasons
         assert counters.received == (self._frames.total(), self._bytes.total())
-        for name in ("header_bytes", "payload_bytes", "cut_bytes", "tail_bytes"):
-            assert getattr(counters, name) == self._parts[name], name
-        histogram = [0] * 16
+        assert counters.parts == {part: self._parts[part] for part in counters.parts}
+        buckets = [0] * 16
         for cycles in self._latencies:
-            histogram[min(max(cycles, 1).bit_length() - 1, 15)] += 1
-        ends = (min(self._latencies), max(self._latencies)) if self._latencies else (None, None)
-        assert counters.latency == Latency(*ends, tuple(histogram))
+            buckets[min(max(cycles, 1).bit_length() - 1, 15)] += 1
+        assert counters.latency == (
+            (min(self._latencies), max(self._latencies)) if self._latencies else None)
+        assert counters.buckets == tuple(buckets)
 
     def check_flow(self, number, counters):
         """The same for a flow's :class:`flytrim.driver.FlowCounters`."""

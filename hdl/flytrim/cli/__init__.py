@@ -12,6 +12,7 @@ import click
 from .. import __version__
 from ..errors import InputError
 from .generate import generate
+from .monitor import monitor
 from .regs import regs
 from .run import find, sim
 from .synth import synth
@@ -22,10 +23,10 @@ __all__ = ["cli", "main"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="flytrim")
 def cli():
-    """Packet-trimming hardware for collective traffic: simulate it, generate it."""
+    """Packet-trimming hardware for collective traffic: simulate it, generate it, watch it."""
 
 
-for command in (sim, find, regs, generate, synth):
+for command in (sim, find, regs, monitor, generate, synth):
     cli.add_command(command)
 
 

@@ -6,8 +6,8 @@ import click
 from ..config import MAX_FRAME, NicConfig
 from .terminal import refused
 
-__all__ = ["FrameRange", "Hexadecimal", "device_config", "device_options", "latency_option",
-           "tree_options"]
+__all__ = ["FrameRange", "Hexadecimal", "Seconds", "device_config", "device_options",
+           "latency_option", "offset_option", "tree_options"]
 
 
 class FrameRange(click.ParamType):
@@ -42,6 +42,25 @@ class Hexadecimal(click.ParamType):
         if not 0 <= number < 1 << 32:
             self.fail(f"{value!r} is no {self.name} of up to 8 hexadecimal digits.")
         return number
+
+
+class Seconds(click.ParamType):
+    """A time that a person waits for, in seconds."""
+
+    name = "seconds"
+
+    def convert(self, value, param, ctx):
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0
+        if not 0.1 <= seconds <= 86400:
+            self.fail(f"{value!r} is no time from 0.1 to 86400 seconds.")
+        return seconds
+
+
+offset_option = click.option("--offset", type=Hexadecimal("offset"), default="0", metavar="HEX",
+                             help="Where the registers start in the file.")
 
 
 def device_options(command):

@@ -5,7 +5,7 @@ import click
 from rich.console import Console
 
 from ..errors import InputError
-from .options import Hexadecimal
+from .options import offset_option
 
 __all__ = ["regs"]
 
@@ -19,14 +19,10 @@ def regs():
     """
 
 
-_offset = click.option("--offset", type=Hexadecimal("offset"), default="0", metavar="HEX",
-                       help="Where the registers start in the file.")
-
-
 @regs.command("read")
 @click.argument("path", type=click.Path())
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@_offset
+@offset_option
 def read_registers(path, names, offset):
     """The fields of registers, all of them if none is named."""
     from rich.table import Table
@@ -45,7 +41,7 @@ def read_registers(path, names, offset):
 @click.argument("path", type=click.Path())
 @click.argument("name")
 @click.argument("fields", nargs=-1, required=True, metavar="FIELD=VALUE...")
-@_offset
+@offset_option
 def write_register(path, name, fields, offset):
     """Write a register; fields that are not named keep what they read."""
     from ..driver import Device

@@ -5,77 +5,75 @@ from typing import NamedTuple
 
 from ..verdict import Reason
 
-__all__ = ["Amount", "Counters", "FlowCounters", "Latency", "read_counters", "read_flow_counters"]
+__all__ = ["Count", "Counters", "FlowCounters", "read_counters", "read_flow_counters"]
 
-BUCKETS = 16
-QUEUES = ("trim", "bypass", "meta")
+#: What trimmed frames consist of, and the queues whose fill is watched: parts of names.
+_PARTS = ("header", "payload", "cut", "tail")
+_QUEUES = ("trim", "bypass", "meta")
+_BUCKETS = 16
 
 
-class Amount(NamedTuple):
+class Count(NamedTuple):
     """Frames, and their bytes without FCS."""
 
     frames: int
     bytes: int
 
 
-class Latency(NamedTuple):
-    """Cycles from a frame's first beat in to its payload's first beat out.
-
-    ``histogram[n]`` counts 2^n to 2^(n+1) - 1 cycles. All of it is None, None and zeros where no
-    payload has left.
-    """
-
-    minimum: int | None
-    maximum: int | None
-    histogram: tuple
-
-
 class FlowCounters(NamedTuple):
-    """Packets of a flow that were trimmed, and those that ended a message."""
+    """Packets of a flow that were trimmed, and those among them that ended a message."""
 
     packets: int
     messages: int
 
 
 class Counters(NamedTuple):
-    """All counters of a device but those of flows; ``counters`` of the register description.
+    """What a device has counted since its reset, or since its counters were cleared.
 
-    ``reasons`` holds an :class:`Amount` for each :class:`flytrim.verdict.Reason`; ``header_bytes``
-    to ``tail_bytes`` are the parts of the frames that were trimmed, ``high_water`` the most items
-    that have waited in each queue, ``depths`` the items it holds.
+    ``received`` is all frames that came in, and ``reasons`` what became of them, by
+    :class:`flytrim.verdict.Reason`; ``NONE`` is trimmed. ``parts`` is the bytes of trimmed frames
+    by what they were: ``header``, ``payload``, ``cut``, which is what a preset message length took
+    from a payload, and ``tail``, everything behind that. ``latency`` is (least, most) cycles from a
+    frame's first beat in to its payload's first beat out, None where no payload has left;
+    ``buckets[n]`` counts those of 2^n to 2^(n+1) - 1 cycles. ``high_water`` is the most items that
+    have waited in a queue, by its name, and ``depths`` how many it holds.
     """
 
-    received: Amount
-    reasons: dict
-    header_bytes: int
-    payload_bytes: int
-    cut_bytes: int
-    tail_bytes: int
-    latency: Latency
-    high_water: dict
-    depths: dict
+    received: Count
+    reasons: dict[Reason, Count]
+    parts: dict[str, int]
+    latency: tuple[int, int] | None
+    buckets: tuple[int, ...]
+    high_water: dict[str, int]
+    depths: dict[str, int]
 
 
-def read_counters(read):
-    """:class:`Counters`, by ``read``, which takes a register's name and gives its fields."""
+def read_counters(device):
+    """The :class:`Counters` of a :class:`flytrim.driver.Device`.
+
+    They go on counting meanwhile: a frame may be in one that is read late, and not yet in one that
+    was read before. Raises :class:`flytrim.driver.DeviceError`.
+    """
     def count(name):
-        return read(f"counters.{name}")["count"]
+        return device.read(f"counters.{name}")["count"]
 
-    waits = {queue: read(f"counters.high_water_{queue}") for queue in QUEUES}
-    histogram = tuple(count(f"latency[{bucket}]") for bucket in range(BUCKETS))
-    shortest, longest = (read(f"counters.latency_{end}imum")["cycles"] for end in ("min", "max"))
-    measured = shortest <= longest
+    def frames_and_bytes(form):
+        return Count(count(form.format("frames")), count(form.format("bytes")))
+
+    least, most = (device.read(f"counters.latency_{end}")["cycles"]
+                   for end in ("minimum", "maximum"))
+    waited = {queue: device.read(f"counters.high_water_{queue}") for queue in _QUEUES}
     return Counters(
-        Amount(count("received_frames"), count("received_bytes")),
-        {reason: Amount(count(f"reason[{reason.value}].frames"),
-                        count(f"reason[{reason.value}].bytes")) for reason in Reason},
-        count("header_bytes"), count("payload_bytes"), count("cut_bytes"), count("tail_bytes"),
-        Latency(*((shortest, longest) if measured else (None, None)), histogram),
-        {queue: fields["most"] for queue, fields in waits.items()},
-        {queue: 1 << fields["depth_log2"] for queue, fields in waits.items()})
+        received=frames_and_bytes("received_{}"),
+        reasons={reason: frames_and_bytes(f"reason[{reason:d}].{{}}") for reason in Reason},
+        parts={part: count(f"{part}_bytes") for part in _PARTS},
+        latency=(least, most) if least <= most else None,
+        buckets=tuple(count(f"latency[{number}]") for number in range(_BUCKETS)),
+        high_water={queue: fields["most"] for queue, fields in waited.items()},
+        depths={queue: 1 << fields["depth_log2"] for queue, fields in waited.items()})
 
 
-def read_flow_counters(read):
-    """:class:`FlowCounters` of the flow that is selected, by ``read`` as above."""
-    return FlowCounters(*(read(f"flow_counters.{name}")["count"] for name in
-                          FlowCounters._fields))
+def read_flow_counters(device):
+    """The :class:`FlowCounters` of the flow that the last command was on."""
+    return FlowCounters(*(device.read(f"flow_counters.{name}")["count"]
+                          for name in FlowCounters._fields))

@@ -164,15 +164,19 @@ class Device:
             self.insert_flow(number, flow)
 
     def counters(self):
-        """All counters but those of flows, as :class:`flytrim.driver.Counters`."""
+        """All counters but those of flows, as :class:`flytrim.driver.Counters`.
+
+        Raises :class:`DeviceError` where the device was built without counters; so do all that
+        follow.
+        """
         self._must_count()
-        return read_counters(self.read)
+        return read_counters(self)
 
     def flow_counters(self, number):
         """What a flow has brought, as :class:`flytrim.driver.FlowCounters`."""
         self._must_count()
         self._command("read", number, f"flow {number}")
-        return read_flow_counters(self.read)
+        return read_flow_counters(self)
 
     def clear_counters(self):
         """Let all counters but those of flows begin at zero."""
@@ -208,8 +212,7 @@ class Device:
 
     def _must_count(self):
         if not self.identity.counters:
-            raise DeviceError("register features: this device has no counters: generate one with "
-                              "them")
+            raise DeviceError("register features: this device was built without counters")
 
     def _switch_flow(self, number, disabled):
         self._command("read", number, f"flow {number}")

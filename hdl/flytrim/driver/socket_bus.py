@@ -50,7 +50,7 @@ class SocketBus:
         except OSError as error:
             self.close()
             raise InputError(f"{path}: no simulation answers there: {error.strerror or error}; "
-                             f"give the path of flytrim sim --registers while it runs") from None
+                             f"flytrim sim --registers does so while its frames enter") from None
 
     def __enter__(self):
         return self

@@ -4,9 +4,10 @@
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["check_sentence", "print_figures"]
+__all__ = ["VERDICT_STYLES", "check_sentence", "figures_table", "print_figures"]
 
-_VERDICT_STYLES = {"trim": "green", "bypass": "yellow", "drop": "red"}
+#: By the name of a verdict.
+VERDICT_STYLES = {"trim": "green", "bypass": "yellow", "drop": "red"}
 
 
 def print_figures(figures, console):
@@ -24,7 +25,8 @@ def print_figures(figures, console):
         console.print(Text.assemble((f"{name:12}", "bold"), text), soft_wrap=True)
 
 
-def _table(*texts, numbers):
+def figures_table(*texts, numbers):
+    """A table without lines, ``texts`` and ``numbers`` the names of its columns."""
     table = Table(*texts, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold",
                   collapse_padding=True)
     for column in numbers:
@@ -33,11 +35,11 @@ def _table(*texts, numbers):
 
 
 def _verdicts(figures):
-    table = _table("verdict", "reason", numbers=("frames", "frame bytes"))
+    table = figures_table("verdict", "reason", numbers=("frames", "frame bytes"))
     for verdict, row in figures["verdicts"].items():
         for reason, count in row["reasons"].items() or [("", row)]:
             if count["frames"]:
-                table.add_row(Text(verdict, _VERDICT_STYLES[verdict]), reason,
+                table.add_row(Text(verdict, VERDICT_STYLES[verdict]), reason,
                               f"{count['frames']:,}", f"{count['bytes']:,}")
     table.add_row("total", "", f"{figures['frames']:,}", f"{figures['bytes']:,}", style="bold")
     return table
@@ -50,8 +52,8 @@ def _flows(figures):
         rows.append(("total", {**total, **figures["trimmed"]}))
     # Damaged packets are rare: they have a column where there are some.
     damaged = any(row["dropped"] for _, row in rows)
-    table = _table("flow", numbers=("packets", *(("dropped",) if damaged else ()), "wire bytes",
-                                    "payload bytes", "payload share"))
+    table = figures_table("flow", numbers=("packets", *(("dropped",) if damaged else ()),
+                                           "wire bytes", "payload bytes", "payload share"))
     for number, (name, row) in enumerate(rows):
         share = row["payload_share"]
         table.add_row(
