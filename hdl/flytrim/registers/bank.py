@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hardware register bank, made from the register description."""
 
+import functools
+import operator
+
 from amaranth import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -13,6 +16,8 @@ from ..logic import KEEP, select
 __all__ = ["RegisterBank"]
 
 _WORD = 32
+#: Values that are chosen from in one cycle.
+_GROUP = 16
 
 
 class _Register:
@@ -203,7 +208,7 @@ class RegisterBank(wiring.Component):
     def _elaborate_read(self, m):
         bus = self.bus
         address = Signal(self._address_width - 2)
-        has_address, looks, answers, held = Signal(), Signal(), Signal(), Signal(_WORD)
+        has_address, answers, held = Signal(), Signal(), Signal(_WORD)
 
         # (is asked for, value) of all registers; a high word is asked for apart.
         asked, high = [], []
@@ -230,27 +235,39 @@ class RegisterBank(wiring.Component):
             m.d.sync += [address.eq(bus.araddr[2:]), has_address.eq(1)]
         with m.If(bus.rready):
             m.d.sync += bus.rvalid.eq(0)
-        # What a window holds comes two cycles after its row is asked for.
-        m.d.sync += answers.eq(looks)
-        with m.If(has_address & ~looks & ~answers & (~bus.rvalid | bus.rready)):
-            m.d.sync += looks.eq(1)
-        with m.Else():
-            m.d.sync += looks.eq(0)
+        # The rows of windows are asked for, what they hold is there, what is wanted is gathered.
+        steps = Signal(2)
+        m.d.sync += [steps.eq(steps << 1), answers.eq(steps[-1])]
+        with m.If(has_address & ~steps.any() & ~answers & (~bus.rvalid | bus.rready)):
+            m.d.sync += steps.eq(1)
         m.d.sync += [
             chosen.eq(Cat(condition for condition, _ in asked)),
             holds.eq(Cat(asked[n][0] for n in wide)),
             wants_held.eq(Cat(high).any()),
         ]
+        known, low = self._gathered(m, "low", [
+            (chosen[n], value[:_WORD]) for n, (_, value) in enumerate(asked)])
+        holding, high = self._gathered(m, "high", [
+            (holds[k], asked[n][1][_WORD:]) for k, n in enumerate(wide)])
         with m.If(answers):
             m.d.sync += [
                 has_address.eq(0), bus.rvalid.eq(1),
-                bus.rdata.eq(select([(wants_held, held), *(
-                    (chosen[n], value[:_WORD]) for n, (_, value) in enumerate(asked))])),
-                bus.rresp.eq(Mux(chosen.any() | wants_held, Response.OKAY, Response.SLVERR)),
+                bus.rdata.eq(Mux(wants_held, held, low)),
+                bus.rresp.eq(Mux(known | wants_held, Response.OKAY, Response.SLVERR)),
             ]
-            with m.If(holds.any()):
-                m.d.sync += held.eq(select(
-                    (holds[k], asked[n][1][_WORD:]) for k, n in enumerate(wide)))
+            with m.If(holding):
+                m.d.sync += held.eq(high)
+
+    def _gathered(self, m, name, choices):
+        """Whether a condition holds, and the value whose does, a cycle later; zero if none."""
+        known, words = [], []
+        for start in range(0, len(choices), _GROUP):
+            group = choices[start:start + _GROUP]
+            known.append(Signal(name=f"{name}_known_{start}"))
+            words.append(Signal(_WORD, name=f"{name}_{start}", reset_less=True))
+            m.d.sync += [known[-1].eq(Cat(condition for condition, _ in group).any()),
+                         words[-1].eq(select(group))]
+        return Cat(known).any(), functools.reduce(operator.or_, words)
 
     def _value(self, register):
         """All bits of a register, as many as end with its highest field."""

@@ -37,10 +37,9 @@ class Counters(wiring.Component):
     -------
     i : lane of :class:`Counting`
     written : lane of row and epoch, as the memory has them from the next cycle on
-    index : row to read; what follows is of the one two cycles before
-    epoch : the epoch that now counts in that row
-    row_epoch : the epoch that the row is marked with
-    o : its counters
+    index : row to read
+    epoch : the epoch that counts in the row that was ``index`` a cycle before
+    row_epoch, o : of the row two cycles before, the epoch it is marked with, and its counters
     """
 
     def __init__(self, rows, amounts, *, width=64):
@@ -60,11 +59,11 @@ class Counters(wiring.Component):
         # The event whose row is asked for, whose row has come, whose sums are written.
         asking, adding = (Signal.like(self.i.payload, name=name) for name in ("asking", "adding"))
         asking_valid, adding_valid = Signal(), Signal()
-        done, done_valid = Signal(range(self._rows)), Signal()
+        done, done_valid, done_epoch = Signal(range(self._rows)), Signal(), Signal(attrs=KEEP)
         m.d.sync += [
             asking.eq(self.i.payload), asking_valid.eq(self.i.valid),
             adding.eq(asking), adding_valid.eq(asking_valid),
-            done.eq(adding.row), done_valid.eq(adding_valid),
+            done.eq(adding.row), done_valid.eq(adding_valid), done_epoch.eq(adding.epoch),
         ]
 
         # A counter in two halves, each with a memory, a mark, and what drives it of its own, or a
@@ -97,7 +96,11 @@ class Counters(wiring.Component):
             m.d.comb += old.eq(Mux(newest, total, Mux(newer, before, read.data)))
             sums.append(total)
             olds.append(old)
-            shown.append(show.data)
+            counts = show.data.epoch == copy(self.epoch, "epoch")
+            shown.append((show.data.value | show.data.full.replicate(self._half))
+                         & counts.replicate(self._half))
+            if not n:
+                m.d.comb += self.row_epoch.eq(show.data.epoch)
 
         for n, name in enumerate(self._amounts):
             halves = slice(2 * n, 2 * n + 2)
@@ -111,13 +114,10 @@ class Counters(wiring.Component):
                     new.value.eq(total[k * self._half:]), new.full.eq(over),
                     new.epoch.eq(adding.epoch),
                 ]
-            m.d.comb += self.o[name].eq(Cat(
-                (half.value | half.full.replicate(self._half))
-                & (half.epoch == self.epoch).replicate(self._half) for half in shown[halves]))
+            m.d.comb += self.o[name].eq(Cat(shown[halves]))
         m.d.comb += [
-            self.row_epoch.eq(shown[0].epoch),
             self.written.valid.eq(done_valid),
             self.written.payload.row.eq(done),
-            self.written.payload.epoch.eq(sums[0].epoch),
+            self.written.payload.epoch.eq(done_epoch),
         ]
         return m

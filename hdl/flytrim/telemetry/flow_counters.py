@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow counters: what each registered flow has brought."""
 
-from amaranth import Module, Signal
+from amaranth import Module
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -50,13 +50,10 @@ class FlowCounters(wiring.Component):
             event.amounts.packets.eq(1),
             event.amounts.messages.eq(outcome.ends_message),
         ]
-        # Marked and compared as the counters are, a cycle behind the number.
-        number = Signal.like(self.number)
-        m.d.sync += number.eq(self.number)
         m.d.comb += [
             look.addr.eq(outcome.flow),
             event.epoch.eq(look.data),
-            show.addr.eq(number),
+            show.addr.eq(self.number),
             counters.index.eq(self.number),
             counters.epoch.eq(show.data),
             turn.addr.eq(self.number),

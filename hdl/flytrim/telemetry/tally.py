@@ -58,19 +58,17 @@ class Tally(wiring.Component):
         with m.If(self.clear | ResetSignal()):
             m.d.sync += epochs.eq(~next_marks)
 
-        event, current = counters.i.payload, Signal()
-        asked = Signal.like(self.index)
+        event, asked = counters.i.payload, Signal.like(self.index)
         m.d.sync += [
             counters.i.valid.eq(self.i.valid),
             event.row.eq(self.i.payload.row),
             event.amounts.eq(self.i.payload.amounts),
             event.epoch.eq(epochs.bit_select(self.i.payload.row, 1)),
             asked.eq(self.index),
-            current.eq(epochs.bit_select(asked, 1)),
         ]
         m.d.comb += [
             counters.index.eq(self.index),
-            counters.epoch.eq(current),
+            counters.epoch.eq(epochs.bit_select(asked, 1)),
             self.o.eq(counters.o),
         ]
         return m
