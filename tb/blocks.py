@@ -78,6 +78,7 @@ def blocks_verilog(config):
         "admission": Admission(config),
         "queue": Queue(Packet(config.width), **QUEUE),
         "bank": RegisterBank(registers.load()),
+        "bare": RegisterBank(registers.load(counters=False)),
     })
 
 
