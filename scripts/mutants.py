@@ -28,7 +28,8 @@ ARITHMETIC = ("adder", "minmax", "convert", "node", "fused", "exact", "tree")
 BENCHES = {
     "axis.py": "receive", "flow_cam.py": "flow_cam", "flow_hash.py": "flow_hash",
     "flow_hand.py": "flow_hash", "flow_overflow.py": "flow_hash", "port_table.py": "flow_hash",
-    "registers/bank.py": "register_bank", "stream/queue.py": "queue",
+    "registers/__init__.py": "register_bank", "registers/bank.py": "register_bank",
+    "stream/queue.py": "queue",
     "fp32/lead.py": "fp32_adder", "fp32/steps.py": "fp32_adder", "fp32/product.py": "fp32_adder",
     "fp32/round.py": "fp32_fused", "fp32/pipeline.py": "fp32_fused", "fp32/lane.py": "fp32_tree",
     "fp32/plain.py": "fp32_tree",

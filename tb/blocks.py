@@ -93,6 +93,7 @@ def blocks_verilog(config):
         "total": Total(**TOTAL),
         "flow_counters": FlowCounters(COUNTED_FLOWS),
         "latency": Latency(AHEAD),
+        "bare": RegisterBank(registers.load(counters=False)),
     })
 
 

@@ -210,26 +210,25 @@ class RegisterBank(wiring.Component):
         address = Signal(self._address_width - 2)
         has_address, answers, held = Signal(), Signal(), Signal(_WORD)
 
-        # (is asked for, value) of all registers; a high word is asked for apart.
-        asked, high = [], []
-        for register in self._registers:
-            at = register.address >> 2
-            asked.append((address == at, self._value(register)))
-            if register.bits > _WORD:
-                high.append(address == at + 1)
+        # Each register, and the address of its low word: some bits, in some part of the map.
+        places = [(register, Const(1), address, register.address >> 2)
+                  for register in self._registers]
         for window in self._windows:
             row = (window.stride // 4).bit_length() - 1
             within = address[row + (len(window.index) - 1).bit_length():]
             here = within == window.address // (window.stride * len(window.index))
             m.d.comb += getattr(self, f"{window.name}__index").eq(address[row:])
-            for register, offset in zip(window.registers, window.offsets, strict=True):
-                asked.append((here & (address[:row] == offset >> 2), self._value(register)))
-                high.append(here & (address[:row] == (offset >> 2) + 1))
+            places += [(register, here, address[:row], offset >> 2) for register, offset in
+                       zip(window.registers, window.offsets, strict=True)]
+        asked = [(here & (bits == at), self._value(register))
+                 for register, here, bits, at in places]
+        # A high word is asked for apart.
+        wide = [n for n, (_, value) in enumerate(asked) if len(value) > _WORD]
+        high = [here & (bits == at + 1) for _, here, bits, at in (places[n] for n in wide)]
 
         chosen, wants_held = Signal(len(asked), attrs=KEEP), Signal()
         # Who holds a high word has a register of its own beside the one that answers.
-        wide = [n for n, (_, value) in enumerate(asked) if len(value) > _WORD]
-        holds = Signal(len(wide), attrs=KEEP)
+        holds = {n: Signal(name=f"holds_{n}", attrs=KEEP) for n in wide}
         m.d.comb += bus.arready.eq(~has_address)
         with m.If(bus.arvalid & bus.arready):
             m.d.sync += [address.eq(bus.araddr[2:]), has_address.eq(1)]
@@ -242,13 +241,13 @@ class RegisterBank(wiring.Component):
             m.d.sync += steps.eq(1)
         m.d.sync += [
             chosen.eq(Cat(condition for condition, _ in asked)),
-            holds.eq(Cat(asked[n][0] for n in wide)),
+            *(hold.eq(asked[n][0]) for n, hold in holds.items()),
             wants_held.eq(Cat(high).any()),
         ]
         known, low = self._gathered(m, "low", [
             (chosen[n], value[:_WORD]) for n, (_, value) in enumerate(asked)])
         holding, high = self._gathered(m, "high", [
-            (holds[k], asked[n][1][_WORD:]) for k, n in enumerate(wide)])
+            (hold, asked[n][1][_WORD:]) for n, hold in holds.items()])
         with m.If(answers):
             m.d.sync += [
                 has_address.eq(0), bus.rvalid.eq(1),
@@ -267,15 +266,18 @@ class RegisterBank(wiring.Component):
             words.append(Signal(_WORD, name=f"{name}_{start}", reset_less=True))
             m.d.sync += [known[-1].eq(Cat(condition for condition, _ in group).any()),
                          words[-1].eq(select(group))]
-        return Cat(known).any(), functools.reduce(operator.or_, words)
+        return Cat(known).any(), functools.reduce(operator.or_, words, Const(0, _WORD))
 
     def _value(self, register):
-        """All bits of a register, as many as end with its highest field."""
-        value = 0
+        """All bits of a register, as software reads them."""
+        value = Const(0, register.bits)
         for field in register.fields:
+            # A pulse may be up while it is read.
+            if field.get_property("singlepulse"):
+                continue
             if field.is_sw_writable or field.is_hw_writable:
                 bits = getattr(self, register.port(field))
             else:
                 bits = Const(field.get_property("reset") or 0, field.width)
-            value |= bits << field.low
+            value |= bits.shift_left(field.low)
         return value
