@@ -60,9 +60,10 @@ class Netlist:
 
     @classmethod
     def load(cls, path):
-        """The largest module of a JSON file of Yosys: the top, once the design is flat."""
+        """The top module of a JSON file of Yosys, flat; beside it are models of cells."""
         modules = json.loads(Path(path).read_text())["modules"].values()
-        return cls(max(modules, key=lambda module: len(module["cells"])))
+        top, = (module for module in modules if int(module["attributes"].get("top", "0"), 2))
+        return cls(top)
 
     def cells(self):
         """Counter of cells by type."""
