@@ -30,6 +30,8 @@ BENCHES = {
     "flow_hand.py": "flow_hash", "flow_overflow.py": "flow_hash", "port_table.py": "flow_hash",
     "registers/__init__.py": "register_bank", "registers/bank.py": "register_bank",
     "stream/queue.py": "queue",
+    **{f"telemetry/{part}.py": "counters" for part in
+       ("total", "counters", "tally", "flow_counters", "latency")},
     "fp32/lead.py": "fp32_adder", "fp32/steps.py": "fp32_adder", "fp32/product.py": "fp32_adder",
     "fp32/round.py": "fp32_fused", "fp32/pipeline.py": "fp32_fused", "fp32/lane.py": "fp32_tree",
     "fp32/plain.py": "fp32_tree",
@@ -38,7 +40,8 @@ BENCHES = {
 #: Tests by stage, behind that bench: a stage runs where those before it saw nothing.
 STAGES = (
     [*(f"tb/system/test_nic{about}.py"
-       for about in ("", "_verdicts", "_flows", "_overflow", "_rate", "_reset")), "--widths", "64"],
+       for about in ("", "_counters", "_verdicts", "_flows", "_overflow", "_rate", "_reset")),
+     "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
 )
