@@ -29,14 +29,15 @@ class Oracle:
         self.words = {register.address + 4 * part: (register, part)
                       for register in self.registers for part in range(register.words)}
         self.written = [register for register in self.registers if register.written]
+        self._fields = {register: register.some(written=True) for register in self.written}
         self.met = Counter()
         self.reset()
 
     def reset(self):
         self.held = 0
-        self.ports = {field.port: field.reset for register in self.written
-                      for field in register.some(written=True)}
-        self.ports |= {f"{register.name}__written": 0 for register in self.written
+        self.ports = {field.port: field.reset for fields in self._fields.values()
+                      for field in fields}
+        self.ports |= {register.told_port: 0 for register in self.written
                        if register.some(told=True)}
 
     def clock(self, inputs, write=None):
@@ -55,19 +56,21 @@ class Oracle:
         return OKAY if target and target.written else SLVERR
 
     def _clock(self, register, inputs, value, strobes):
-        loads, told = inputs.get(f"{register.name}__load", 0), False
-        for field in register.some(written=True):
+        loads, told = inputs.get(register.load_port, 0), False
+        for field in self._fields[register]:
             given, enabled = field.of(value), field.of(strobes)
             told |= field.told and enabled > 0
             was = 0 if field.pulse else self.ports[field.port]
-            clears, sets = given & enabled, inputs.get(f"{field.port}__set", 0)
-            is_now = was & ~clears if field.clears else was & ~enabled | clears
-            self.met[field.port, "set and cleared"] += bool(sets & clears & was)
-            self.met[field.port, "loaded and written"] += bool(loads and enabled)
+            ones, sets = given & enabled, inputs.get(field.set_port, 0)
+            is_now = was & ~ones if field.clears else was & ~enabled | ones
             self.ports[field.port] = (
-                inputs[f"{field.port}__next"] if loads and field.loadable else is_now | sets)
-        if f"{register.name}__written" in self.ports:
-            self.ports[f"{register.name}__written"] = int(told)
+                inputs[field.next_port] if loads and field.loadable else is_now | sets)
+            if field.clears and sets & ones & was:
+                self.met[field.port, "set and cleared"] += 1
+            if loads and enabled:
+                self.met[field.port, "loaded and written"] += 1
+        if register.told_port in self.ports:
+            self.ports[register.told_port] = int(told)
 
     def read(self, address, inputs):
         """(response, word, high word that is held behind it), as read in this cycle."""
@@ -116,10 +119,10 @@ class BankBench:
                     self.rows[field.port, register.row] = self.random(field)
                 self.inputs[field.port] = self.random(field)
             for field in register.some(settable=True):
-                self.inputs[f"{field.port}__set"] = 0
+                self.inputs[field.set_port] = 0
             for field in register.some(loadable=True):
-                self.inputs[f"{register.name}__load"] = 0
-                self.inputs[f"{field.port}__next"] = self.random(field)
+                self.inputs[register.load_port] = 0
+                self.inputs[field.next_port] = self.random(field)
         self._drive(self.inputs)
         self._start_over()
         self.edges.every(self._step)

@@ -18,6 +18,7 @@ class Field:
     Attributes
     ----------
     port : name of the port
+    set_port, next_port : of those beside it, where it is ``settable`` or ``loadable``
     low, width : place
     reset : value after reset
     written, shown : software writes it; hardware writes what software sees. None of the two: it
@@ -31,6 +32,7 @@ class Field:
 
     def __init__(self, node, register):
         self.port = f"{register}__{node.inst_name}"
+        self.set_port, self.next_port = f"{self.port}__set", f"{self.port}__next"
         self.low, self.width = node.low, node.width
         self.reset = node.get_property("reset") or 0
         self.written = node.is_sw_writable
@@ -52,6 +54,7 @@ class Register:
     Attributes
     ----------
     name : of its ports, up to their fields; the same for all rows of a window
+    told_port, load_port : of those of the whole register, where it has any
     window, row : the external array that it stands in, and where; None and 0 for one that does not
     """
 
@@ -67,6 +70,7 @@ class Register:
 
         self.window, self.row = (name(array), array.current_idx[0]) if array else (None, 0)
         self.name = name(node, "" if array else "_{index:d}")
+        self.told_port, self.load_port = f"{self.name}__written", f"{self.name}__load"
         self.fields = [Field(field, self.name) for field in node.fields()]
         self.written = any(field.written for field in self.fields)
 

@@ -58,9 +58,9 @@ def any_events(bench, rarely=3):
     for register in bench.oracle.written:
         loadable = register.some(loadable=True)
         if loadable:
-            changes[f"{register.name}__load"] = int(bench.rng.getrandbits(rarely) == 0)
-        changes |= {f"{field.port}__next": bench.random(field) for field in loadable}
-        changes |= {f"{field.port}__set": sum(
+            changes[register.load_port] = int(bench.rng.getrandbits(rarely) == 0)
+        changes |= {field.next_port: bench.random(field) for field in loadable}
+        changes |= {field.set_port: sum(
             (bench.rng.getrandbits(rarely) == 0) << bit for bit in range(field.width))
             for field in register.some(settable=True)}
     return changes
@@ -104,8 +104,8 @@ async def every_word_is_read_or_refused(dut, bank):
     bench = await start(dut, bank)
     for addresses in (range(0, 4096, 4), every_word(bench)):
         for address in addresses:
-            word = await bench.read(address)
-            assert (word is not None) == (address in bench.oracle.words), hex(address)
+            there, word = address in bench.oracle.words, await bench.read(address)
+            assert (word is not None) == there, hex(address)
         # What hardware shows is turned over, so that each of its bits was seen both ways.
         bench.hardware = lambda: {
             field.port: bench.inputs[field.port] ^ (1 << field.width) - 1
@@ -148,9 +148,9 @@ async def load_wins_over_a_write_of_the_same_cycle(dut):
     for register in bench.oracle.written:
         fields, met = register.some(loadable=True), []
         for cycle in range(LATE) if fields else ():
-            def loads(load=f"{register.name}__load", fields=fields, cycle=cycle):
+            def loads(load=register.load_port, fields=fields, cycle=cycle):
                 return {load: int(bench.since_write == cycle),
-                        **{f"{field.port}__next": bench.random(field) for field in fields}}
+                        **{field.next_port: bench.random(field) for field in fields}}
 
             bench.oracle.met.clear()
             bench.hardware = loads
@@ -173,11 +173,11 @@ async def set_wins_over_a_clear_of_the_same_cycle(dut):
                 for cycle in range(LATE):
                     # All bits are set before; then those of one field again, around the write.
                     bench.hardware = lambda register=register: {
-                        f"{each.port}__set": (1 << each.width) - 1
+                        each.set_port: (1 << each.width) - 1
                         for each in register.some(settable=True)}
                     await bench.edges.wait()
                     bench.hardware = lambda register=register, field=field, cycle=cycle: {
-                        f"{each.port}__set": (1 << each.width) - 1
+                        each.set_port: (1 << each.width) - 1
                         if each is field and bench.since_write == cycle else 0
                         for each in register.some(settable=True)}
                     await bench.edges.wait(2)
