@@ -63,6 +63,7 @@ def connect(path):
     with contextlib.ExitStack() as clients:
         def connect():
             client = clients.enter_context(socket.socket(socket.AF_UNIX))
+            client.settimeout(60)   # a fault, not a wait
             client.connect(str(path))
             return client
         yield connect
