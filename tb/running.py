@@ -22,11 +22,14 @@ def running(program, path, *, before=None, faults=()):
     Then frames enter back to back the whole time, which is checked; and that the harness finds no
     fault but ``faults``, sentences.
     """
-    over, found = threading.Event(), []
+    begun, over, found = threading.Event(), threading.Event(), []
 
     def frames():
-        if before:
-            before()
+        try:
+            if before:
+                before()
+        finally:
+            begun.set()
         for frame in chain.from_iterable(repeat(FRAMES)):
             if over.is_set():
                 return
@@ -42,6 +45,7 @@ def running(program, path, *, before=None, faults=()):
         listener = threading.Thread(target=listen)
         listener.start()
         try:
+            begun.wait()
             yield
         finally:
             over.set()

@@ -24,6 +24,7 @@ from flytrim.driver import (
 from flytrim.errors import InputError
 from flytrim.sim.build import build, device_verilog
 from flytrim.sim.register_socket import RegisterSocket
+from flytrim.sim.replay import Kind, Replay
 
 WRITE, READ = 1, 2
 OKAY, SLVERR, DECERR, NO_ANSWER = 0, 2, 3, 255
@@ -62,6 +63,7 @@ def connect(path):
     with contextlib.ExitStack() as clients:
         def connect():
             client = clients.enter_context(socket.socket(socket.AF_UNIX))
+            client.settimeout(60)   # a fault, not a wait
             client.connect(str(path))
             return client
         yield connect
@@ -203,6 +205,16 @@ def test_nothing_is_served_before_the_frames_and_the_path_goes_with_a_failure(pa
             SocketBus(path)
         raise RuntimeError
     assert not os.path.exists(path)
+
+
+@pytest.mark.model
+def test_nobody_is_let_in_once_the_program_has_ended(program, path):
+    with RegisterSocket(path) as registers:
+        with Replay(program, registers=registers) as replay:
+            replay.feed([])
+            assert [event.kind for event in replay.events()] == [Kind.SUMMARY]
+        with pytest.raises(InputError, match="no simulation answers there: Connection refused"):
+            SocketBus(path, timeout=1)
 
 
 def test_a_simulation_that_does_not_answer_is_given_up(path):
