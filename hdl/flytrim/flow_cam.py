@@ -223,11 +223,13 @@ class FlowCam(wiring.Component):
                 m.d.comb += [
                     written.eq(~restarts_one),
                     write.en.eq(~restarts_one),
-                    self.restarts.eq(restarts_one | (held.operation == FlowOperation.INSERT)),
                 ]
                 m.next = "Settle"
             with m.State("Settle"):
-                m.d.comb += will_be_ready.eq(1)
+                m.d.comb += [
+                    will_be_ready.eq(1),
+                    self.restarts.eq(restarts_one | (held.operation == FlowOperation.INSERT)),
+                ]
                 m.next = "Ready"
 
         # The entry changes a cycle later, from a register of its own that reaches all entries.

@@ -5,6 +5,7 @@ from amaranth import Mux, Signal
 from proof import Fault, Opened, Proof, Spec, small_config
 
 from flytrim.admission import Admission
+from flytrim.headers import OPCODES, Place
 from flytrim.verdict import Reason, Verdict
 
 
@@ -104,6 +105,21 @@ class AdmissionSpec(Spec):
                    ~(verdicts.valid & (verdict.reason == Reason.OVERFLOW))
                    | ~self.past(commit | meta.valid | trim.valid | trimmed))
 
+        outcomes, outcome = admission.outcomes, admission.outcomes.payload
+        self.check("an_outcome_a_verdict", outcomes.valid == verdicts.valid)
+        for name in ("reason", "hit", "flow"):
+            self.check(f"{name}_of_the_verdict", ~outcomes.valid | (
+                getattr(outcome, name) == getattr(verdict, name)))
+        decision = admission.decision
+        ends = decision.record.opcode.matches(
+            *(code for code, opcode in OPCODES.items()
+              if opcode.place in (Place.LAST, Place.ONLY)))
+        for name, value in (("bytes", i.payload.bytes), ("headers", decision.headers),
+                            ("payload", admission.sent), ("cut", decision.cut),
+                            ("ends_message", ends)):
+            self.check(f"{name}_of_the_frame", ~outcomes.valid | (
+                getattr(outcome, name) == self.past(value)))
+
         self.cover("trimmed_in_parts", meta.valid & trimmed & trim.valid & ~admission.damaged)
         self.cover("decided_late", end & commit & ~committed & self.inside)
         self.cover("overflow", verdicts.valid & (verdict.reason == Reason.OVERFLOW))
@@ -127,6 +143,13 @@ FAULTS = (
           old="self.meta.valid.eq(self.ended & trims)",
           new="self.meta.valid.eq(self.ended & wants_trim)",
           caught=("record_when_room", "overflow_left_nothing", "all_payload_or_none")),
+    Fault(name="outcome of a trimmed frame alone", file=FILE,
+          old="self.outcomes.valid.eq(self.verdicts.valid)",
+          new="self.outcomes.valid.eq(self.verdicts.valid & (verdict.reason == Reason.NONE))",
+          caught=("an_outcome_a_verdict",)),
+    Fault(name="a MIDDLE ends a message", file=FILE,
+          old="in (Place.LAST, Place.ONLY)", new="in (Place.LAST, Place.ONLY, Place.MIDDLE)",
+          caught=("ends_message_of_the_frame",)),
 )
 
 PROOFS = [Proof(name="admission", says="commit or rewind, one way, one verdict a frame",

@@ -39,6 +39,8 @@ class ClassifierSpec(Spec):
         self.check("beat_for_beat", o.valid == came)
         self.check("beat_unchanged", ~o.valid | (o.payload.beat.as_value()
                                                  == self.past(beat.as_value(), latency)))
+        self.check("bytes_unchanged", ~o.valid | (
+            o.payload.bytes == self.past(i.payload.bytes, latency)))
         self.check("decided_when_asked",
                    ~o.valid | (o.payload.decided == self.past(asked | ask, latency)))
         self.check("decision_holds", answered | (decision == self.past(decision)))
@@ -52,6 +54,13 @@ class ClassifierSpec(Spec):
         self.check("decided_at_last", ~(o.valid & out_last) | o.payload.decided)
         self.check("stable_while_it_passes", ~under_way | (decision == self.past(decision)))
         self.check("headers_alone", classifier.decision.reason < Reason.OVERSIZE)
+
+        # A disabled flow is none.
+        reason = classifier.decision.reason
+        disabled = answered & self.past(classifier.lookups.payload.context.disabled)
+        self.check("disabled_is_no_hit", ~disabled | ~classifier.decision.hit)
+        self.check("disabled_is_not_ours", ~disabled | ~reason.matches(
+            Reason.NONE, Reason.OPCODE, Reason.MESSAGE_LENGTH))
 
         # What the truncator is told, and relies on.
         length, limit, limited = classifier.length, classifier.limit, classifier.limited
@@ -71,6 +80,8 @@ class ClassifierSpec(Spec):
 
         self.cover("late_decision",
                    o.valid & out_last & answered & self.past(o.valid & ~out_last, 2))
+        self.cover("disabled", disabled & (reason == Reason.NO_FLOW)
+                   & self.past(classifier.lookups.payload.hit))
         self.cover("trim", under_way & (classifier.decision.reason == Reason.NONE))
         self.cover("short_message", under_way
                    & (classifier.decision.reason == Reason.MESSAGE_LENGTH))
@@ -92,6 +103,12 @@ FAULTS = (
     Fault(name="limit that is none", file=FILE,
           old="exceeds(length, limit[:16])", new="~exceeds(limit[:16], length)",
           caught=("limit_is_less",)),
+    Fault(name="disabled flow is hit", file=FILE,
+          old="lookup.hit & ~context.disabled", new="lookup.hit",
+          caught=("disabled_*",)),
+    Fault(name="bytes are those of the next beat", file=FILE,
+          old="out.bytes.eq(second.bytes)", new="out.bytes.eq(first.bytes)",
+          caught=("bytes_unchanged",)),
 )
 
 PROOFS = [

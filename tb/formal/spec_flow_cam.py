@@ -16,7 +16,8 @@ class FlowCamSpec(Spec):
     """Keeps a table that changes all at once, in the cycle in which a command is over.
 
     A lookup's answer must be that of the table as it is in the cycle of the lookup, before the
-    change or after it: number, context and port, all of the same table.
+    change or after it: number, context and port, all of the same table. A flow starts anew while a
+    lookup still sees the table without it.
     """
 
     def __init__(self, flows, *, narrow):
@@ -44,7 +45,8 @@ class FlowCamSpec(Spec):
         m.d.comb += over.eq(busy & commands.ready)
         succeeds = busy & (expected == FlowStatus.DONE)
         for n in numbers:
-            target = succeeds & (command.flow == n)
+            target = succeeds & (command.flow == n) & self._is(
+                command, "INSERT", "REPLACE", "DELETE")
             inserts = command.operation != FlowOperation.DELETE
             m.d.comb += [
                 after[n].eq(table[n]),
@@ -67,31 +69,56 @@ class FlowCamSpec(Spec):
         self.check("one_entry_a_key", Cat(
             ~(a.valid & b.valid & (Value.cast(a.key) == Value.cast(b.key)))
             for n, a in enumerate(present) for b in present[:n]).all())
+        told = self._strobes(m, cam, command, busy, over, succeeds, present)
         running = Signal(range(self.flows + 8))
         m.d.sync += running.eq(Mux(commands.ready, 0, running + 1))
         self.check("command_ends", running <= self.flows + 5)
-        self._invariants(cam, table, after, present, command, busy, expected, running)
+        self._invariants(cam, table, after, present, command, busy, expected, running, told)
         self.cover("hit", asked & cam.o.payload.hit & (cam.o.payload.flow == self.flows - 1))
         self.cover("changed_under_way", self.past(over, 2) & asked & self.past(asked)
                    & cam.o.payload.hit & ~self.past(cam.o.payload.hit))
         self.cover("overlap", over & (cam.status == FlowStatus.OVERLAP))
+        self.cover("read", over & self.past(cam.reads) & cam.found.context.disabled)
+        self.cover("restarted", over & succeeds & self._is(command, "RESTART"))
 
-    def _invariants(self, cam, table, after, present, command, busy, expected, running):
+    def _is(self, command, *operations):
+        return command.operation.matches(*(FlowOperation[name] for name in operations))
+
+    def _strobes(self, m, cam, command, busy, over, succeeds, present):
+        """What is told of a command beside its status; gives which of it was told so far."""
+        self.check("number_is_of_the_command", ~busy | (cam.number == command.flow))
+        told = []
+        for name, operations in (("restarts", ("INSERT", "RESTART")), ("reads", ("READ",))):
+            strobe, seen = getattr(cam, name), Signal(name=f"{name}_seen")
+            m.d.sync += seen.eq(~cam.commands.ready & (seen | strobe))
+            self.check(f"{name}_once", ~strobe | (busy & ~over & ~seen))
+            self.check(f"{name}_as_it_should",
+                       ~over | (seen == (succeeds & self._is(command, *operations))))
+            told.append(seen)
+        self.check("number_is_there_before", ~cam.restarts | (
+            (self.past(cam.number) == cam.number) & (self.past(cam.number, 2) == cam.number)))
+        for n, entry in enumerate(present):
+            self.check(f"found_is_entry_{n}", ~(self.past(cam.reads) & (command.flow == n)) | (
+                Value.cast(cam.found) == Value.cast(entry)[1:]))
+        return told
+
+    def _invariants(self, cam, table, after, present, command, busy, expected, running, told):
         """What the table and its copy hold, and how far a command under way has come."""
         m, inner, flows = self.m, self.inner, self.flows
         held, number = inner["_elaborate_commands.held"], inner["number"]
-        check, search, commit, settle = (inner.state(name) for name in
-                                         ("Check", "Search", "Commit", "Settle"))
+        check, search, read, commit, settle = (inner.state(name) for name in (
+            "Check", "Search", "Read", "Commit", "Settle"))
         ready = cam.commands.ready
         writes = busy & (expected == FlowStatus.DONE)
-        deletes = command.operation == FlowOperation.DELETE
+        # These two read the table through; the others go ahead at once.
+        searches = self._is(command, "INSERT", "REPLACE")
         self.invariant("busy_until_ready", busy | ready)
         self.invariant("held_is_command", ~busy | (Value.cast(held) == Value.cast(command)))
         self.invariant("nothing_said_yet", ready | (cam.status == FlowStatus.DONE))
         self.invariant("ready_is", ready == inner.state("Ready"))
         for n in range(flows):
             self.invariant(f"changing_{n}_is", inner["changing"][n] == (
-                settle & (command.flow == n)))
+                settle & (command.flow == n) & ~self._is(command, "RESTART")))
 
         rows = []
         for n in range(flows):
@@ -111,13 +138,16 @@ class FlowCamSpec(Spec):
         self.invariant("passed_the_check", ~passed | writes | (
             expected == FlowStatus.DUPLICATE) | (expected == FlowStatus.OVERLAP))
         self.invariant("row_is", ~passed | (inner["row"] == command.flow[:len(inner["row"])]))
-        self.invariant("deletes_unsearched", ~(search & deletes))
+        self.invariant("searched_is", ~search | searches)
+        self.invariant("read_is", read == (busy & ~ready & ~check & self._is(command, "READ")))
+        self.invariant("reads_what", ~read | (writes & (number == command.flow)))
+        self.invariant("told_at_the_end", ready | ~Cat(told).any())
         self.invariant("number_in_range", ~search | (number <= flows + 1))
         self.invariant("reading_is", ~(check | search) | (inner["reading"] == (number != 0)))
         self.invariant("starts_at_zero", ~check | (number == 0))
         self.invariant("running_is", ready | (
             running == Mux(check, 0, Mux(search, number + 1,
-                                           Mux(deletes, 1, flows + 3) + settle))))
+                                           Mux(searches, flows + 3, 1) + settle))))
         clashes, differ = Signal(flows), Signal(flows)
         for n, entry in enumerate(table):
             itself = (command.operation == FlowOperation.REPLACE) & (command.flow == n)
@@ -133,7 +163,7 @@ class FlowCamSpec(Spec):
             self.invariant(f"found_{n}", ~(search & (number == n + 2)) | (
                 (inner["collides"] == clashes[n])
                 & (~clashes[n] | (inner["overlaps"] == differ[n]))))
-            self.invariant(f"no_clash_{n}", ~((commit | settle) & ~deletes | (
+            self.invariant(f"no_clash_{n}", ~((commit | settle) & searches | (
                 search & (number > n + 2))) | ~clashes[n])
         self.invariant("found_nothing_yet", ~(search & (number < 2)) | ~inner["collides"])
 
@@ -160,7 +190,7 @@ class FlowCamSpec(Spec):
                          for name in OPTIONS).any()
             clash, options_differ = clash | same, options_differ | (same & differ)
         m.d.comb += status.eq(FlowStatus.DONE)
-        with m.If(command.operation == 0):
+        with m.If(~self._is(command, *FlowOperation.__members__)):
             m.d.comb += status.eq(FlowStatus.UNKNOWN)
         with m.Elif(command.flow >= self.flows):
             m.d.comb += status.eq(FlowStatus.BAD_NUMBER)
@@ -168,7 +198,7 @@ class FlowCamSpec(Spec):
             m.d.comb += status.eq(FlowStatus.OCCUPIED)
         with m.Elif((command.operation != FlowOperation.INSERT) & ~occupied):
             m.d.comb += status.eq(FlowStatus.EMPTY)
-        with m.Elif((command.operation != FlowOperation.DELETE) & clash):
+        with m.Elif(self._is(command, "INSERT", "REPLACE") & clash):
             m.d.comb += status.eq(Mux(options_differ, FlowStatus.OVERLAP, FlowStatus.DUPLICATE))
         return status
 
@@ -198,6 +228,15 @@ FAULTS = (
           new="m.d.sync += [self.status.eq(FlowStatus.OCCUPIED),"
               " valids.bit_select(entry, 1).eq(0)]",
           caught=("of_one_whole_table", "status_is_right")),
+    Fault(name="replaced flow starts anew", file=FILE,
+          old="restarts_one | (held.operation == FlowOperation.INSERT)", new="1",
+          caught=("restarts_as_it_should",)),
+    Fault(name="reads the entry in front", file=FILE,
+          old="Mux(reads_one, entry, 0)", new="Mux(reads_one, entry - 1, 0)",
+          caught=("found_is_entry_*",)),
+    Fault(name="restart writes the entry", file=FILE,
+          old="written.eq(~restarts_one)", new="written.eq(1)",
+          caught=("of_one_whole_table",)),
 )
 
 PROOFS = [Proof(name=name, says="wholly old or new, one hit, status and no change",

@@ -66,6 +66,9 @@ class QueueSpec(Spec):
         self.check("shown_in_time", (waited < 2) | o.valid | (shown == 0))
         self.check("latency_of_one", ~self.past(publish & (shown == 0) & (hidden == 0)) | o.valid)
 
+        inside = self.past(shown + hidden)
+        self.check("level_but_for_two", (queue.level <= inside) & (inside <= queue.level + 2))
+
         self._invariants(m, queue, inner, shown, hidden, budget, watching, unseen, ahead, value)
         self.cover("full", (shown == depth + 2) & o.valid)
         self.cover("taken_back", self.past(queue.rewind & (hidden > 1)) & (shown > 1))
@@ -105,7 +108,7 @@ FAULTS = (
           caught=("in_order",)),
     Fault(name="rewind keeps its own item", file=FILE,
           old="written.eq(visible)", new="written.eq(visible + self.i.valid)",
-          caught=("only_committed", "in_order", "latency_of_one")),
+          caught=("only_committed", "in_order", "latency_of_one", "level_but_for_two")),
     Fault(name="rewind needs an item", file=FILE,
           old="with m.If(self.rewind):", new="with m.If(self.rewind & self.i.valid):",
           caught=("only_committed", "in_order", "latency_of_one")),
@@ -116,6 +119,9 @@ FAULTS = (
           old="level <= self._depth - self._margin)",
           new="level <= self._depth - self._margin + 1)",
           caught=("in_order",)),
+    Fault(name="level of what is committed alone", file=FILE,
+          old="self.level.eq(level)", new="self.level.eq((visible - fetched)[:bits])",
+          caught=("level_but_for_two",)),
 )
 
 PROOFS = [
