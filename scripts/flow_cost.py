@@ -8,8 +8,6 @@ rest of the device is the same in every row. A block RAM is one of 36 kbit.
 """
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from flytrim.config import NicConfig
 from flytrim.generate import nic_verilog
@@ -22,6 +20,7 @@ WIDTH = 64
 BAR = 30
 SHOWN = ("LUT", "LUT as memory", "flip-flop", "block RAM")
 CHARTED = ("LUT", "block RAM")
+ROW = "{:>7}  {:6}" + "  {:>13}" * len(SHOWN)
 
 
 @click.command()
@@ -29,21 +28,18 @@ CHARTED = ("LUT", "block RAM")
 def main(flows):
     """Chart look-up tables and block RAM against flows."""
     costs = {}
+    print(ROW.format("flows", "table", *SHOWN))
     for number in map(int, flows.split(",")):
         config = NicConfig(width=WIDTH, flows=number)
-        costs[config] = cost(synthesize(nic_verilog(config), "flytrim_nic"))
-    table = Table("flows", "table", *SHOWN, box=None, padding=(0, 2, 0, 0))
-    for config, found in costs.items():
-        table.add_row(f"{config.flows:,}", "hashed" if config.hashed else "CAM",
-                      *(f"{found[name]:,g}" for name in SHOWN))
-    console = Console(highlight=False)
-    console.print(table)
+        costs[number] = found = cost(synthesize(nic_verilog(config), "flytrim_nic"))
+        print(ROW.format(f"{number:,}", "hashed" if config.hashed else "CAM",
+                         *(f"{found[name]:,g}" for name in SHOWN)), flush=True)
     for name in CHARTED:
         most = max(found[name] for found in costs.values())
-        console.print(f"\n{name}")
-        for config, found in costs.items():
+        print(f"\n{name}")
+        for number, found in costs.items():
             bar = "#" * round(BAR * found[name] / most)
-            console.print(f"{config.flows:>7,}  {bar:<{BAR}}  {found[name]:,g}")
+            print(f"{number:>7,}  {bar:<{BAR}}  {found[name]:,g}")
 
 
 if __name__ == "__main__":
