@@ -4,7 +4,8 @@
     python scripts/flow_cost.py [--flows 64,4096]
 
 Up to 64 flows all entries are compared at once; beyond, a hashed table looks in block RAM. The
-rest of the device is the same in every row. A block RAM is one of 36 kbit.
+counters of flows grow alike, and the rest of the device is the same in every row. A block RAM is
+one of 36 kbit.
 """
 
 import click

@@ -53,7 +53,7 @@ class ExactSum(wiring.Component):
     beats : int
         Of a sum, at most; 512 operands in all of them.
     latency : int or None
-        Cycles, from 1; None for as few as reach 230 MHz on ECP5.
+        Cycles, from 1; None for 200 to 230 MHz on ECP5, the more operands the less.
 
     Members
     -------

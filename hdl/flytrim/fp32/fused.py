@@ -46,7 +46,7 @@ class FusedSum(wiring.Component):
     operands : int
         2 to 64.
     latency : int or None
-        Cycles, from 1; None for as few as reach 230 MHz on ECP5 (13 with 8 operands).
+        Cycles, from 1; None for about 210 MHz on ECP5 (13 with 8 operands; 15 reach 230 MHz).
     guard : int or None
         Bits below the last place of the largest operand, from 3; None for 3 + log2(operands - 1),
         rounded up.
