@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verilog of the tops: the same text for the same configuration, wherever and whenever made."""
 
+import re
+
 from amaranth.back import verilog
 
 from . import __version__
@@ -10,6 +12,11 @@ from .nic import TrimNic
 from .synth.lanes import Lanes
 
 __all__ = ["adder_verilog", "lanes_verilog", "nic_verilog", "tree_verilog"]
+
+#: Rows of a memory that one ``initial`` block sets. Yosys takes time with the square of that: the
+#: largest flow table in one block would take it hours, in blocks of this size it takes seconds.
+ROWS = 128
+_INITIAL = re.compile(r"^  initial begin\n((?:    \w+\[\d+\] = .*;\n)+)  end\n", re.MULTILINE)
 
 
 def nic_verilog(config):
@@ -68,4 +75,11 @@ def _text(name, top, choices):
         f"// {choices}\n\n"
     )
     # Without source locations: they hold absolute paths of the machine that generates.
-    return head + verilog.convert(top, name=name, emit_src=False, strip_internal_attrs=True)
+    text = verilog.convert(top, name=name, emit_src=False, strip_internal_attrs=True)
+    return head + _INITIAL.sub(_in_blocks, text)
+
+
+def _in_blocks(initial):
+    rows = initial[1].splitlines(keepends=True)
+    return "".join(f"  initial begin\n{''.join(rows[n:n + ROWS])}  end\n"
+                   for n in range(0, len(rows), ROWS))
