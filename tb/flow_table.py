@@ -12,7 +12,7 @@ import cocotb
 from agents import Edges, LaneMonitor, LaneSource, now
 from pacing import FULL_RATE
 
-from flytrim.context import FlowContext, FlowKey, Lookup
+from flytrim.context import FlowContext, FlowKey, FlowRecord, Lookup
 from flytrim.flow_cam import FlowCommand, FlowOperation, FlowStatus
 
 __all__ = ["FlowTableBench", "Table", "command_bits", "fill", "neighbours", "random_bits",
@@ -67,13 +67,13 @@ class Table:
 
     def status(self, operation, number, key, context):
         """What a command comes to; that there is no room left is not known here."""
-        if not operation:
+        if operation not in set(FlowOperation):
             return FlowStatus.UNKNOWN
         if number >= self.flows:
             return FlowStatus.BAD_NUMBER
         if (operation == FlowOperation.INSERT) == (number in self.entries):
             return (FlowStatus.OCCUPIED if operation == FlowOperation.INSERT else FlowStatus.EMPTY)
-        if operation == FlowOperation.DELETE:
+        if operation not in (FlowOperation.INSERT, FlowOperation.REPLACE):
             return FlowStatus.DONE
         other = self._numbers.get(key)
         if other is not None and not (operation == FlowOperation.REPLACE and other == number):
@@ -91,6 +91,8 @@ class Table:
 
     def apply(self, operation, number, key, context):
         """Do what a command does that is ``DONE``."""
+        if operation in (FlowOperation.READ, FlowOperation.RESTART):
+            return
         if operation != FlowOperation.INSERT:
             old, _ = self.entries.pop(number)
             del self._numbers[old]
@@ -125,7 +127,8 @@ class FlowTableBench:
     """Runs commands and lookups on the table whose ports are named ``<prefix>__...``.
 
     Lookups ask for keys of ``pool``. While a command runs they may show the table as it was before
-    it, until one shows it as it is after it.
+    it, until one shows it as it is after it. The flows that start anew are told, and the entries
+    that are read: those of commands, each once, and no others.
 
     Parameters
     ----------
@@ -149,19 +152,36 @@ class FlowTableBench:
         self._ready, self._status, self._valid, self._payload = (
             getattr(dut, f"{prefix}__{name}")
             for name in ("commands__ready", "status", "o__valid", "o__payload"))
+        self._number, self._restarts, self._reads, self._found = (
+            getattr(dut, f"{prefix}__{name}") for name in ("number", "restarts", "reads", "found"))
         self._asked, self._answers, self._checked, self._shown = [], [], 0, None
+        # Numbers of the last cycles, whether a read ended in the last one, and what was told.
+        self._numbers, self._read, self.told = [], False, []
         self._monitor = LaneMonitor(self.edges, f"{prefix}__o", Lookup, self.rng, pacing=FULL_RATE,
                                     callback=self._answers.append)
         self.edges.every(self._watch)
 
     def _watch(self):
-        """The result of a lookup holds until the next one's."""
+        """The result of a lookup holds until the next one's; what is told beside goes to a list."""
+        self._watch_commands()
         if self.edges.in_reset:
             self._shown = None
         elif self._valid.value:
             self._shown = int(self._payload.value)
         elif self._shown is not None:
             assert int(self._payload.value) == self._shown, f"@ cycle {now()}: a result has changed"
+
+    def _watch_commands(self):
+        if self.edges.in_reset:
+            self._numbers, self._read, self.told = [], False, []
+            return
+        self._numbers = [*self._numbers[-2:], int(self._number.value)]
+        if self._read:
+            self.told.append((FlowOperation.READ, int(self._found.value)))
+        self._read = bool(self._reads.value)
+        if self._restarts.value:
+            assert len(set(self._numbers)) == 1, f"@ cycle {now()}: {self._numbers} as one restarts"
+            self.told.append((FlowOperation.RESTART, self._numbers[-1]))
 
     async def start(self):
         await self.edges.start()
@@ -221,6 +241,7 @@ class FlowTableBench:
             await self.ask(change=change)
         await self._send(command, change if asking else None)
         status = FlowStatus(int(self._status.value))
+        await self._check_told(status, *command)
         if full and expected == FlowStatus.DONE and status == FlowStatus.FULL:
             change.refused = True
             self.table = self._before.copy()
@@ -229,6 +250,20 @@ class FlowTableBench:
             if status == FlowStatus.DONE:
                 self._before.apply(*command)
         return status
+
+    async def _check_told(self, status, operation, number, *_):
+        """What was told beside the lookups is what the command that ended was about."""
+        expected = []
+        if status == FlowStatus.DONE and operation in (FlowOperation.INSERT, FlowOperation.RESTART):
+            expected = [(FlowOperation.RESTART, number)]
+        elif status == FlowStatus.DONE and operation == FlowOperation.READ:
+            key, context = self.table.entries[number]
+            expected = [(FlowOperation.READ, FlowRecord.const({
+                "key": FlowKey.from_bits(key),
+                "context": FlowContext.from_bits(context)}).as_bits())]
+        await self.edges.wait(2)
+        assert self.told == expected, f"{operation!r} on {number}: {status!r}, told {self.told}"
+        self.told = []
 
     async def begin(self, operation, number, key, context, cycles):
         """A command that is not waited for: returns so many cycles after it was taken."""
@@ -272,7 +307,7 @@ async def random_commands(bench, numbers, statuses, count=400):
     """Random commands on a few numbers, until each of the statuses came."""
     seen = set()
     for _ in range(count):
-        operation = bench.rng.choice((0, 1, 1, 1, 2, 2, 3))
+        operation = bench.rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 5, 6))
         context = random_bits(FlowContext, bench.rng)
         if bench.rng.random() < 0.5:
             plain = FlowContext.from_bits(context)
