@@ -4,6 +4,8 @@
 //     cc -Wall -Werror -I../registers identity.c -o identity
 //     ./identity /sys/bus/pci/devices/0000:01:00.0/resource0 [OFFSET]
 //
+// OFFSET, in hexadecimal, is where the registers start in the file.
+//
 // The file is one that maps the device's registers into memory: a BAR, or a UIO device. Exit status
 // 1 where it holds no flytrim device, 2 where it cannot be mapped.
 
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "flytrim_registers.h"
@@ -31,12 +34,24 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: %s FILE [OFFSET]\n", argv[0]);
         return 2;
     }
-    const off_t offset = argc > 2 ? strtoll(argv[2], NULL, 0) : 0;
+    char *end = "";
+    const off_t offset = argc > 2 ? strtoll(argv[2], &end, 16) : 0;
+    if (*end) {
+        fprintf(stderr, "%s: is no hexadecimal offset\n", argv[2]);
+        return 2;
+    }
     const int file = open(argv[1], O_RDWR | O_SYNC);
     const volatile void *device = file < 0 ? MAP_FAILED : mmap(
         NULL, sizeof(flytrim_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, offset);
     if (device == MAP_FAILED) {
         fprintf(stderr, "%s: cannot be opened as a device: %s\n", argv[1], strerror(errno));
+        return 2;
+    }
+    // What is mapped beyond the end of a file cannot be read. A device has no size.
+    struct stat status;
+    if (!fstat(file, &status) && S_ISREG(status.st_mode)
+        && status.st_size - offset < (off_t)sizeof(flytrim_t)) {
+        fprintf(stderr, "%s: is too short to hold the registers of a device\n", argv[1]);
         return 2;
     }
     const uint32_t magic = read_register(device, offsetof(flytrim_t, id));

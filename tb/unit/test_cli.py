@@ -17,6 +17,7 @@ import pytest
 from bar import OFFSET, write_bar
 
 from flytrim import cli, flows
+from flytrim.config import NicConfig
 from flytrim.model import NicModel
 from flytrim.sim.capture import Capture
 from flytrim.sim.register_socket import RegisterSocket
@@ -304,7 +305,7 @@ def test_registers_of_a_running_simulation_are_read_and_written_by_name(folder, 
         [],
         [["0x018", "scratch", "bits", "51966", "=", "0xcafe"],
          ["0x124", "flow.qp", "qpn", "17", "=", "0x11"]]]
-    assert said[3] == (2, "", "flytrim: register max_frame: write of 0x1 to 0x008: SLVERR\n")
+    assert said[3] == (2, "", "flytrim: register max_frame: is read-only and cannot be written\n")
     assert not os.path.exists("socket")
     assert command("regs", "read", "socket")[::2] == (2, (
         "flytrim: socket: cannot be opened as a device: No such file or directory; give a BAR or "
@@ -345,11 +346,11 @@ BAD = {
     "waves of no frame": ((*SIM, "--wave-frames", "6:1"), (
         "capture.pcap: has 6 frames, and --wave-frames begins with frame 6: begin below 6")),
     "registers in the way": ((*SIM, "--registers", "flows.toml"), (
-        "flows.toml: cannot serve registers there: Address already in use; give --registers a "
-        "short path where nothing is")),
+        "flows.toml: cannot serve registers there: Address already in use; remove what is "
+        "there if no simulation uses it, or give another path")),
     "registers at too long a path": ((*SIM, "--registers", "s" * 108), (
-        f"{'s' * 108}: cannot serve registers there: AF_UNIX path too long; give --registers a "
-        f"short path where nothing is")),
+        f"{'s' * 108}: cannot serve registers there: AF_UNIX path too long; give a short path in "
+        f"a folder that is there")),
     "no flows": (("flows", "capture.pcap", "--udp-dport", "4793"), (
         "capture.pcap: nothing to trim: none of its 6 frames is RoCEv2 to UDP port 4793; give "
         "--udp-dport for another port")),
@@ -401,12 +402,34 @@ def test_registers_are_read_and_written_by_name(folder, flytrim):
     assert (status, err) == (0, "")
     assert "1179408724 = 0x464c5954" in out
     for arguments, fault in (
-            (("read", "bar", "flow.pq"), "no register 'flow.pq'"),
+            (("read", "bar", "flow.pq"), "no register 'flow.pq': did you mean 'flow.qp'?"),
+            (("read", "bar", "flow.src"), "no register 'flow.src': did you mean 'flow.src[0]'?"),
+            (("read", "bar", "0x100"), "no register '0x100': flytrim regs read lists them all"),
+            (("write", "bar", "flow.qp", "qp=1"), "register flow.qp has no field qp: it has qpn"),
+            (("write", "bar", "flow.qp", "qpn=1", "qpn=2"),
+             "field qpn is given twice: write it once"),
+            (("write", "bar", "flow.qp", "qpn=one"),
+             "flow.qp.qpn is a number such as 0x11, not 'one'"),
+            (("write", "bar", "flow_command", "op=add"),
+             ("flow_command.op is a number such as 0x11 or one of insert, replace, delete, read, "
+              "restart, not 'add'")),
             (("write", "bar", "flow.qp", "qpn=0x1000000"),
              "flow.qp.qpn has 24 bits: 0x1000000 does not fit"),
             (("write", "bar", "flow.qp", "qpn"),
-             "'qpn' is no field with its value: write FIELD=NUMBER, such as qpn=0x11")):
+             "'qpn' is no field with its value: write FIELD=VALUE, such as qpn=0x11")):
         assert flytrim("regs", *arguments, *bar) == (2, "", f"flytrim: {fault}\n")
+    assert flytrim("regs", "write", "bar", "flow_command", "op=restart", "flow=3", *bar)[0] == 0
+    status, out, _ = flytrim("regs", "read", "bar", "flow_command", *bar)
+    assert (status, out.split()[4:]) == (
+        0, ["0x140", "flow_command", "flow", "3", "0x140", "flow_command", "op", "5", "(restart)"])
+
+
+def test_registers_that_a_device_lacks_are_left_out(folder, flytrim):
+    write_bar(folder / "bar", NicConfig(width=64, counters=False))
+    status, out, err = flytrim("regs", "read", "bar", "--offset", f"{OFFSET:x}")
+    assert (status, err) == (0, "") and "flow_status" in out and "counters." not in out
+    assert flytrim("regs", "read", "bar", "flow_counters.packets", "--offset", f"{OFFSET:x}") == (
+        2, "", "flytrim: register features: this device was built without counters\n")
 
 
 def test_refuses_an_output_folder_that_cannot_be(folder, flytrim):

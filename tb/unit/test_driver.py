@@ -178,21 +178,28 @@ def test_over_a_file(bar):
 
 
 def test_what_is_no_device_is_refused(bar, tmp_path):
-    with (pytest.raises(DeviceError, match=r"register id reads 0xa5a5a5a5, not 0x464c5954: this is "
-                        r"no flytrim device"), Device.open(bar)):
+    with (pytest.raises(DeviceError, match=r"resource0: register id reads 0xa5a5a5a5, not "
+                        r"0x464c5954: this is no flytrim device"), Device.open(bar)):
         pass
     with (pytest.raises(InputError, match="none: cannot be opened as a device: No such file"),
           Device.open(tmp_path / "none")):
         pass
-    with (pytest.raises(InputError, match="resource0: cannot be"), Device.open(bar, offset=8192)):
-        pass
+    for offset in (8192, 16):
+        with (pytest.raises(InputError, match="resource0: cannot be mapped"),
+              Device.open(bar, offset=offset)):
+            pass
 
 
 def test_a_fault_names_the_register(bar):
     with Device.open(bar, offset=OFFSET) as device:
         for fault, access in (
                 (r"no register 'flow\.pq'", lambda: device.read("flow.pq")),
-                (r"register flow\.qp has no field pqn", lambda: device.write("flow.qp", pqn=1)),
+                (r"register flow\.qp has no field pqn: it has qpn$",
+                 lambda: device.write("flow.qp", pqn=1)),
+                (r"flow\.qp\.qpn is a whole number, not 1\.5",
+                 lambda: device.write("flow.qp", qpn=1.5)),
+                (r"register interrupt_status has no field nope: it has ",
+                 lambda: device.wait_for("nope")),
                 (r"flow\.qp\.qpn has 24 bits: 0x1000000 does not fit",
                  lambda: device.write("flow.qp", qpn=1 << 24))):
             with pytest.raises(DeviceError, match=f"^{fault}"):
@@ -218,8 +225,12 @@ def test_events_are_waited_for_and_cleared(bar):
         bus.write(address, registers.pack("interrupt_status", damaged=1, command_done=1))
         assert device.wait_for("damaged", "overflow") == {"damaged"}
         assert device.events() == {"damaged", "command_done"}
-        device.clear_events("damaged")
-        assert bus.read(address) == registers.pack("interrupt_status", damaged=1)
+        # A one clears: none must be written for an event that was not named.
+        for clear in (device.clear_events,
+                      lambda name: device.change("interrupt_status", **{name: 1})):
+            bus.write(address, registers.pack("interrupt_status", damaged=1, command_done=1))
+            clear("damaged")
+            assert bus.read(address) == registers.pack("interrupt_status", damaged=1)
 
 
 def test_a_table_that_stays_busy_is_given_up(bar):

@@ -52,7 +52,7 @@ def say(*command):
 
 
 def test_c_program_tells_what_a_device_is(identity, bar):
-    assert say(identity, bar, str(OFFSET)) == (0, (
+    assert say(identity, bar, f"{OFFSET:x}") == (0, (
         f"flytrim {__version__}, commit {CONFIG.commit:08x}: {CONFIG.width} bits a beat, "
         f"{CONFIG.flows} flows, frames of up to {CONFIG.max_frame} bytes\n"), "")
 
@@ -63,4 +63,10 @@ def test_c_program_refuses_what_is_none(identity, bar, tmp_path):
     none = tmp_path / "none"
     assert say(identity, none) == (
         2, "", f"{none}: cannot be opened as a device: No such file or directory\n")
+    assert say(identity, bar, "zz") == (2, "", "zz: is no hexadecimal offset\n")
+    short = tmp_path / "short"
+    for size in (0, 100):
+        short.write_bytes(bytes(size))
+        assert say(identity, short) == (
+            2, "", f"{short}: is too short to hold the registers of a device\n")
     assert say(identity)[0] == 2

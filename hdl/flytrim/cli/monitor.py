@@ -31,6 +31,9 @@ def monitor(path, interval, count, offset):
     PATH is a BAR or UIO file, or the socket of a running simulation, flytrim sim --registers; rates
     are then those of the simulation, not of the hardware. Tables follow each other where they do
     not go to a terminal.
+
+    Counters are read one after another while frames come in, so those of one table differ by the
+    frames of that time.
     """
     from ..driver import Device, DeviceGone
     from .counters import counter_tables

@@ -27,11 +27,11 @@ def read_registers(path, names, offset):
     """The fields of registers, all of them if none is named."""
     from rich.table import Table
 
-    from ..driver import Device, Registers
+    from ..driver import Device
 
     table = Table("address", "register", "field", "value", box=None, padding=(0, 2, 0, 0))
     with Device.open(path, offset=offset) as device:
-        for name in names or Registers():
+        for name in names or device:
             for field, text in device.describe(name).items():
                 table.add_row(f"0x{device.address(name):03x}", name, field, text)
     Console(highlight=False).print(table)
@@ -43,18 +43,21 @@ def read_registers(path, names, offset):
 @click.argument("fields", nargs=-1, required=True, metavar="FIELD=VALUE...")
 @offset_option
 def write_register(path, name, fields, offset):
-    """Write a register; fields that are not named keep what they read."""
+    """Write a register; fields that are not named stay as they are.
+
+    VALUE is a number or, where values have names, one of these: op=insert.
+    """
     from ..driver import Device
 
+    texts = {}
+    for each in fields:
+        field, equals, text = each.partition("=")
+        if not equals:
+            raise InputError(f"{each!r} is no field with its value: write FIELD=VALUE, such as "
+                             f"qpn=0x11")
+        if field in texts:
+            raise InputError(f"field {field} is given twice: write it once")
+        texts[field] = text
     with Device.open(path, offset=offset) as device:
-        device.change(name, **dict(_assignments(fields)))
-
-
-def _assignments(fields):
-    for text in fields:
-        field, _, value = text.partition("=")
-        try:
-            yield field, int(value, 0)
-        except ValueError:
-            raise InputError(f"{text!r} is no field with its value: write FIELD=NUMBER, such as "
-                             f"qpn=0x11") from None
+        device.change(name, **{field: device.parse(name, field, text)
+                               for field, text in texts.items()})

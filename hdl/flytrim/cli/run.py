@@ -30,7 +30,8 @@ WAVE_FRAMES = 200
 @click.option("--wave-frames", type=FrameRange(), metavar="FIRST:COUNT",
               help="Record waves of these frames; at most 5000 cycles.")
 @click.option("--registers", type=click.Path(), metavar="SOCKET",
-              help="Where flytrim regs and flytrim monitor find the device while it runs.")
+              help="Where flytrim regs and flytrim monitor find the device while it runs. The "
+                   "model does not follow what they change: give --check none along with that.")
 def sim(capture, flows_path, out, check, wave, wave_frames, registers):
     """Run CAPTURE (pcap or pcapng) through the RTL, each frame checked against the model."""
     # Late, so that --help and a fault in the arguments do not wait for the hardware's imports.
@@ -54,7 +55,9 @@ def sim(capture, flows_path, out, check, wave, wave_frames, registers):
             figures = run(source, setup, out, options, warn=warn, say=say,
                           progress=progress)
     except Difference as difference:
-        click.echo(f"flytrim: RTL and model disagree: {difference}", err=True)
+        remedy = (f"; if flows were changed through {registers}, give --check none"
+                  if registers else "")
+        click.echo(f"flytrim: RTL and model disagree: {difference}{remedy}", err=True)
         sys.exit(1)
     print_figures(figures, Console(highlight=False))
     click.echo(f"Results are in {out}; report.html there shows more.")

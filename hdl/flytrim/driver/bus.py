@@ -51,6 +51,9 @@ class MappedFile:
     """
 
     def __init__(self, path, *, offset=0, size=4096):
+        if offset % mmap.ALLOCATIONGRANULARITY:
+            raise InputError(f"{path}: cannot be mapped from {offset:#x}: the offset must be a "
+                             f"multiple of {mmap.ALLOCATIONGRANULARITY:#x}")
         try:
             file = os.open(path, os.O_RDWR | os.O_SYNC)
             try:

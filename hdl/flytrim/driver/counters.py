@@ -52,7 +52,8 @@ def read_counters(device):
     """The :class:`Counters` of a :class:`flytrim.driver.Device`.
 
     They go on counting meanwhile: a frame may be in one that is read late, and not yet in one that
-    was read before. Raises :class:`flytrim.driver.DeviceError`.
+    was read before. What came in is read last, so that it is never less than what became of it.
+    Raises :class:`flytrim.driver.DeviceError`.
     """
     def count(name):
         return device.read(f"counters.{name}")["count"]
@@ -64,16 +65,19 @@ def read_counters(device):
                    for end in ("minimum", "maximum"))
     waited = {queue: device.read(f"counters.high_water_{queue}") for queue in _QUEUES}
     return Counters(
-        received=frames_and_bytes("received_{}"),
         reasons={reason: frames_and_bytes(f"reason[{reason:d}].{{}}") for reason in Reason},
         parts={part: count(f"{part}_bytes") for part in _PARTS},
         latency=(least, most) if least <= most else None,
         buckets=tuple(count(f"latency[{number}]") for number in range(_BUCKETS)),
         high_water={queue: fields["most"] for queue, fields in waited.items()},
-        depths={queue: 1 << fields["depth_log2"] for queue, fields in waited.items()})
+        depths={queue: 1 << fields["depth_log2"] for queue, fields in waited.items()},
+        received=frames_and_bytes("received_{}"))
 
 
 def read_flow_counters(device):
-    """The :class:`FlowCounters` of the flow that the last command was on."""
-    return FlowCounters(*(device.read(f"flow_counters.{name}")["count"]
-                          for name in FlowCounters._fields))
+    """The :class:`FlowCounters` of the flow that the last command was on.
+
+    Messages are read first, so that they are never more than packets.
+    """
+    return FlowCounters(**{name: device.read(f"flow_counters.{name}")["count"]
+                           for name in ("messages", "packets")})

@@ -18,6 +18,8 @@ __all__ = ["Device", "DeviceError", "DeviceGone", "Identity", "TableError"]
 #: Reads of a status until a command must be done: a hashed table takes 16,384 cycles to come out
 #: of reset and 12,000 for a command at most, and a read takes 3 or more.
 STATUS_READS = 10_000
+#: How the names of those registers begin that a device without counters lacks.
+_COUNTING = ("counters.", "flow_counters.")
 
 
 class DeviceError(InputError):
@@ -97,10 +99,21 @@ class Device:
         else:
             bus = MappedFile(path, offset=offset)
         with bus:
-            yield cls(bus)
+            try:
+                device = cls(bus)
+            except DeviceError as error:
+                raise type(error)(f"{path}: {error}") from None
+            yield device
+
+    def __iter__(self):
+        """Names of the registers that the device has."""
+        return (name for name in self._registers
+                if self.identity.counters or not name.startswith(_COUNTING))
 
     def read(self, name):
         """The fields of a register, as a dict."""
+        if name.startswith(_COUNTING):
+            self._must_count()
         with _named():
             words = range(self._registers.words(name))
         # The low word first: the device holds the high one that belongs to it.
@@ -111,11 +124,18 @@ class Device:
         """Write a register; a field that is not named gets its reset value."""
         with _named():
             word = self._registers.pack(name, **fields)
+        if not self._registers.is_written(name):
+            raise DeviceError(f"register {name}: is read-only and cannot be written")
         self._access("write", name, word)
 
     def change(self, name, **fields):
-        """Write a register; a field that is not named keeps what it reads."""
-        self.write(name, **(self.read(name) | fields))
+        """Write a register; what is not named stays as it is, and no event of it is cleared."""
+        self.write(name, **(self._registers.kept(name, self.read(name)) | fields))
+
+    def parse(self, name, field, text):
+        """The number that a person has written for a field, or the name of its choice."""
+        with _named():
+            return self._registers.parse(name, field, text)
 
     def describe(self, name):
         """The fields of a register as text, with the names that values have."""
@@ -198,8 +218,12 @@ class Device:
     def wait_for(self, *names, seconds=1.0):
         """Those of the named events that have happened, once one has; they stay set.
 
-        Raises :class:`DeviceError` where none does in time.
+        Any event will do where none is named. Raises :class:`DeviceError` where none happens in
+        time.
         """
+        with _named():
+            self._registers.pack("interrupt_status", **dict.fromkeys(names, 1))
+        names = names or tuple(self._registers.reset("interrupt_status"))
         end = time.monotonic() + seconds
         while True:
             late = time.monotonic() > end
@@ -262,5 +286,5 @@ def _named():
     """What the register description does not have, or has no room for, is a fault of the caller."""
     try:
         yield
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise DeviceError(str(error.args[0])) from None

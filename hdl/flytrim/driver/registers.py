@@ -4,10 +4,12 @@
 Addresses and bit positions come from the description alone; code names registers and fields.
 """
 
+import difflib
 import ipaddress
 from typing import NamedTuple
 
 from systemrdl.node import RegNode
+from systemrdl.rdltypes import OnWriteType
 
 from .. import registers
 from ..model import Flow
@@ -44,18 +46,22 @@ class Registers:
     def pack(self, name, **fields):
         """The word that holds ``fields``; a field that is not named has its reset value.
 
-        Raises ``ValueError`` for a value that does not fit and ``KeyError`` for an unknown name.
+        Raises ``ValueError`` for a value that does not fit, ``TypeError`` for one that is no whole
+        number, and ``KeyError`` for an unknown name.
         """
         word = 0
         unused = dict(fields)
         for field in self._node(name).fields():
             value = unused.pop(field.inst_name, field.get_property("reset") or 0)
+            if not isinstance(value, int):
+                raise TypeError(f"{name}.{field.inst_name} is a whole number, not {value!r}")
             if not 0 <= value < 1 << field.width:
                 raise ValueError(f"{name}.{field.inst_name} has {field.width} bits: {value:#x} "
                                  f"does not fit")
             word |= value << field.low
         if unused:
-            raise KeyError(f"register {name} has no field {', '.join(unused)}")
+            raise KeyError(f"register {name} has no field {', '.join(unused)}: it has "
+                           f"{', '.join(self.reset(name))}")
         return word
 
     def unpack(self, name, word):
@@ -67,6 +73,33 @@ class Registers:
         """The fields as they are after reset, as a dict; None where hardware decides."""
         return {field.inst_name: field.get_property("reset")
                 for field in self._node(name).fields()}
+
+    def is_written(self, name):
+        """Whether software may write a register."""
+        return self._node(name).has_sw_writable
+
+    def kept(self, name, fields):
+        """Those of the fields read from a register that a write has to hold for them to stay.
+
+        The others stay unless a one is written: what a one clears, and what it sets off.
+        """
+        return {field.inst_name: fields[field.inst_name] for field in self._node(name).fields()
+                if not field.get_property("singlepulse")
+                and field.get_property("onwrite") is not OnWriteType.woclr}
+
+    def parse(self, name, field, text):
+        """The number that a person has written for a field, or the name of its choice.
+
+        Raises ``ValueError`` where it is none, and ``KeyError`` for an unknown name.
+        """
+        self.pack(name, **{field: 0})
+        choices = {choice.name: choice.value for choice in self._choices(name, field)}
+        try:
+            return choices[text] if text in choices else int(text, 0)
+        except ValueError:
+            others = f" or one of {', '.join(choices)}" if choices else ""
+            raise ValueError(f"{name}.{field} is a number such as 0x11{others}, not {text!r}"
+                             ) from None
 
     def value(self, name, field, choice):
         """The number of a choice of a field."""
@@ -92,7 +125,10 @@ class Registers:
         try:
             return self._nodes[name]
         except KeyError:
-            raise KeyError(f"no register {name!r}") from None
+            inside = [each for each in self._nodes if each.startswith((f"{name}.", f"{name}["))]
+            near = inside or difflib.get_close_matches(name, self._nodes)
+            hint = f": did you mean {near[0]!r}?" if near else ": flytrim regs read lists them all"
+            raise KeyError(f"no register {name!r}{hint}") from None
 
 
 def flow_fields(flow):

@@ -50,7 +50,8 @@ class SocketBus:
         except OSError as error:
             self.close()
             raise InputError(f"{path}: no simulation answers there: {error.strerror or error}; "
-                             f"flytrim sim --registers does so while its frames enter") from None
+                             f"flytrim sim --registers does so while its frames enter; where "
+                             f"none runs, the file is left over and may be removed") from None
 
     def __enter__(self):
         return self

@@ -2,6 +2,7 @@
 """The place where a simulation serves its registers while it runs."""
 
 import contextlib
+import errno
 import os
 import socket
 
@@ -33,8 +34,11 @@ class RegisterSocket:
             self._socket.bind(self._path or ".")
         except OSError as error:
             self._socket.close()
+            remedy = ("remove what is there if no simulation uses it, or give another path"
+                      if error.errno == errno.EADDRINUSE else
+                      "give a short path in a folder that is there")
             raise InputError(f"{path}: cannot serve registers there: {error.strerror or error}; "
-                             f"give --registers a short path where nothing is") from None
+                             f"{remedy}") from None
 
     def __enter__(self):
         return self
