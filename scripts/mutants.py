@@ -40,7 +40,8 @@ BENCHES = {
 #: Tests by stage, behind that bench: a stage runs where those before it saw nothing.
 STAGES = (
     [*(f"tb/system/test_nic{about}.py"
-       for about in ("", "_counters", "_verdicts", "_flows", "_overflow", "_rate", "_reset")),
+       for about in ("", "_counters", "_events", "_verdicts", "_flows", "_overflow", "_rate",
+                     "_reset")),
      "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
