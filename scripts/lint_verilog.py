@@ -73,8 +73,9 @@ def tops():
         for config in (NicConfig(width=width), NicConfig(width=width, side_width=40, flows=4096)):
             options = f"{width} bits, {config.flows} flows, side band {config.side_width} bits"
             yield "flytrim_nic", options, functools.partial(nic_verilog, config)
-    yield ("flytrim_nic", "64 bits, without counters",
-           functools.partial(nic_verilog, NicConfig(width=64, counters=False)))
+    for option, config in (("without counters", NicConfig(width=64, counters=False)),
+                           ("one flow", NicConfig(width=64, flows=1))):
+        yield "flytrim_nic", f"64 bits, {option}", functools.partial(nic_verilog, config)
     yield "flytrim_fp32_adder", "8 cycles", functools.partial(adder_verilog, 8)
     types = tuple(ElementType)
     for options in ({"sum": each, "types": types[:2]} for each in SUMS):

@@ -127,8 +127,10 @@ class FlowCam(wiring.Component):
 
     def _elaborate_commands(self, m, valids, keys, contexts):
         # What a key could collide with, entry by entry, to be read through one after the other.
+        # Of one row there would be no address.
+        rows = range(max(2, self._flows))
         m.submodules.copy = copy = memory.Memory(
-            shape=FlowRecord, depth=self._flows, init=[], attrs={"ram_style": "block"})
+            shape=FlowRecord, depth=len(rows), init=[], attrs={"ram_style": "block"})
         read, write = copy.read_port(), copy.write_port()
 
         # Follows the port until a command has come from there.
@@ -140,11 +142,11 @@ class FlowCam(wiring.Component):
         load_soon(m, held.as_value(), self.commands.payload.as_value(), will_be_ready,
                   name="held_load", reset=1)
 
-        entry, occupied = Signal(range(self._flows)), Signal()
+        entry, occupied = Signal(rows), Signal()
         # For the copy alone: by the time it is written, its number has been there for long.
         row = Signal.like(entry, reset_less=True, attrs=KEEP)
         m.d.sync += row.eq(entry)
-        number, read_number = Signal(range(self._flows + 2)), Signal(range(self._flows))
+        number, read_number = Signal(range(self._flows + 2)), Signal(rows)
         reading = Signal()
         m.d.comb += [
             entry.eq(held.flow),

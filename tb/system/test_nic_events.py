@@ -16,7 +16,7 @@ EVENTS = ("command_done", "command_lost", "overflow", "damaged")
 @pytest.mark.model
 def test_nic_events(nic):
     model, parameters = nic
-    assert harness.run(model, __name__, parameters=parameters) >= 7
+    assert harness.run(model, __name__, parameters=parameters) >= 8
 
 
 def message(**fields):
@@ -106,6 +106,18 @@ async def a_clear_leaves_the_counters_of_flows(dut):
         assert await bench.driven(lambda device: device.flow_counters(0)) == (count, count)
     await bench.clear()
     await bench.finish(at_least=6)
+
+
+@cocotb.test(**LIMIT)
+async def counters_are_those_of_the_number_written_without_a_command(dut):
+    bench = await NicBench(dut).start()
+    bench.send(message())
+    await bench.settle()
+    for number, count in ((1, 0), (0, 1), (1, 0)):
+        # Two byte strobes of four: the number alone.
+        await bench.axil.write(bench.registers.address("flow_command"), number, strobe=0b0011)
+        assert await bench.read("flow_counters.packets") == count
+    await bench.finish(at_least=1)
 
 
 @cocotb.test(**LIMIT)

@@ -26,7 +26,8 @@ class FlowCounters(wiring.Component):
     """
 
     def __init__(self, flows):
-        self._flows = flows
+        # Of one row there would be no address.
+        self._flows = flows = max(2, flows)
         super().__init__({
             "outcomes": In(stream.Signature(Outcome, always_ready=True)),
             "number": In(range(flows)),
