@@ -156,7 +156,7 @@ class FlowTableBench:
             getattr(dut, f"{prefix}__{name}") for name in ("number", "restarts", "reads", "found"))
         self._asked, self._answers, self._checked, self._shown = [], [], 0, None
         # Numbers of the last cycles, whether a read ended in the last one, and what was told.
-        self._numbers, self._read, self.told = [], False, []
+        self._numbers, self._read, self._told = [], False, []
         self._monitor = LaneMonitor(self.edges, f"{prefix}__o", Lookup, self.rng, pacing=FULL_RATE,
                                     callback=self._answers.append)
         self.edges.every(self._watch)
@@ -173,15 +173,15 @@ class FlowTableBench:
 
     def _watch_commands(self):
         if self.edges.in_reset:
-            self._numbers, self._read, self.told = [], False, []
+            self._numbers, self._read, self._told = [], False, []
             return
         self._numbers = [*self._numbers[-2:], int(self._number.value)]
         if self._read:
-            self.told.append((FlowOperation.READ, int(self._found.value)))
+            self._told.append((FlowOperation.READ, int(self._found.value)))
         self._read = bool(self._reads.value)
         if self._restarts.value:
             assert len(set(self._numbers)) == 1, f"@ cycle {now()}: {self._numbers} as one restarts"
-            self.told.append((FlowOperation.RESTART, self._numbers[-1]))
+            self._told.append((FlowOperation.RESTART, self._numbers[-1]))
 
     async def start(self):
         await self.edges.start()
@@ -262,8 +262,8 @@ class FlowTableBench:
                 "key": FlowKey.from_bits(key),
                 "context": FlowContext.from_bits(context)}).as_bits())]
         await self.edges.wait(2)
-        assert self.told == expected, f"{operation!r} on {number}: {status!r}, told {self.told}"
-        self.told = []
+        assert self._told == expected, f"{operation!r} on {number}: {status!r}, told {self._told}"
+        self._told = []
 
     async def begin(self, operation, number, key, context, cycles):
         """A command that is not waited for: returns so many cycles after it was taken."""

@@ -18,8 +18,6 @@ __all__ = ["Device", "DeviceError", "DeviceGone", "Identity", "TableError"]
 #: Reads of a status until a command must be done: a hashed table takes 16,384 cycles to come out
 #: of reset and 12,000 for a command at most, and a read takes 3 or more.
 STATUS_READS = 10_000
-#: How the names of those registers begin that a device without counters lacks.
-_COUNTING = ("counters.", "flow_counters.")
 
 
 class DeviceError(InputError):
@@ -71,7 +69,7 @@ class Device:
     """
 
     def __init__(self, bus):
-        self._bus, self._registers = bus, Registers()
+        self._bus, self._registers, self._lacking = bus, Registers(), ()
         magic, expected = self.read("id")["magic"], self._registers.reset("id")["magic"]
         if magic != expected:
             raise DeviceError(f"register id reads {magic:#010x}, not {expected:#010x}: this is no "
@@ -82,6 +80,7 @@ class Device:
             self.read("build")["commit"], **self.read("capability"),
             max_frame=self.read("max_frame")["bytes"],
             counters=bool(self.read("features")["counters"]))
+        self._lacking = set(self._registers).difference(self)
 
     @classmethod
     @contextlib.contextmanager
@@ -107,12 +106,11 @@ class Device:
 
     def __iter__(self):
         """Names of the registers that the device has."""
-        return (name for name in self._registers
-                if self.identity.counters or not name.startswith(_COUNTING))
+        return iter(Registers(counters=self.identity.counters))
 
     def read(self, name):
         """The fields of a register, as a dict."""
-        if name.startswith(_COUNTING):
+        if name in self._lacking:
             self._must_count()
         with _named():
             words = range(self._registers.words(name))

@@ -25,10 +25,16 @@ class Choice(NamedTuple):
 
 
 class Registers:
-    """The registers of a device, by the names of the description such as ``flow.src[0]``."""
+    """The registers of a device, by the names of the description such as ``flow.src[0]``.
 
-    def __init__(self):
-        top = registers.load()
+    Parameters
+    ----------
+    counters : bool
+        Whether the device counts.
+    """
+
+    def __init__(self, *, counters=True):
+        top = registers.load(counters=counters)
         self._nodes = {node.get_rel_path(top): node for node in top.descendants(unroll=True)
                        if isinstance(node, RegNode)}
 
