@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reduction across ports: slots of each child, jobs, results, and who keeps order among them."""
