@@ -16,7 +16,7 @@ from .context import Received
 from .packet import Packet, thermometer
 
 __all__ = ["AxiLite", "PacketSink", "PacketSource", "RecordSource", "Response", "axil_members",
-           "axis_members"]
+           "axis_members", "wire"]
 
 
 class Response(enum.IntEnum):
@@ -55,6 +55,19 @@ def axis_members(prefix, direction, width, *, user=0, keep=True, ready=True):
     if ready:
         members[f"{prefix}_tready"] = direction(1).flip()
     return members
+
+
+def wire(m, outer, prefix, inner, own=None):
+    """Connects the ports of ``outer`` named ``prefix`` to the same ports of ``inner``.
+
+    There they are named ``own``, its ``prefix`` if not given.
+    """
+    for name, member in outer.signature.members.items():
+        if not name.startswith(f"{prefix}_"):
+            continue
+        here, there = getattr(outer, name), getattr(
+            inner, name.replace(prefix, own or inner.prefix, 1))
+        m.d.comb += there.eq(here) if member.flow is In else here.eq(there)
 
 
 class PacketSink(wiring.Component):

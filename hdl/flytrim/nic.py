@@ -6,20 +6,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from .admission import meta_layout, meta_width
-from .axis import PacketSource, RecordSource, axil_members, axis_members
-from .control import Control
+from .axis import PacketSource, RecordSource, axil_members, axis_members, wire
 from .packet import Packet
+from .port import ADDRESS_WIDTH, IN_FLIGHT, Port
 from .stream import Queue
-from .telemetry import CYCLE_BITS, FlowCounters, Telemetry
-from .trimmer import Trimmer
-from .verdict import Reason
+from .telemetry import CYCLE_BITS
 
-__all__ = ["ADDRESS_WIDTH", "TrimNic"]
-
-#: Bits of a register's byte address.
-ADDRESS_WIDTH = 12
-#: Beats and records that can be on their way when ``room`` is looked at.
-IN_FLIGHT = 4
+__all__ = ["TrimNic"]
 
 
 class TrimNic(wiring.Component):
@@ -66,101 +59,48 @@ class TrimNic(wiring.Component):
         stamp = {"stamp": CYCLE_BITS} if config.counters else {}
         payload = data.StructLayout({"packet": Packet(config.width), **stamp})
         meta = meta_layout(config)
-        frame_margin = config.max_beats + IN_FLIGHT
 
-        m.submodules.trimmer = trimmer = Trimmer(config)
-        m.submodules.bypass_queue = bypass_queue = Queue(
-            Packet(config.width, config.side_width), depth=config.queue_beats, margin=frame_margin)
+        m.submodules.port = port = Port(config)
         m.submodules.trim_queue = trim_queue = Queue(
-            payload, depth=config.queue_beats, margin=frame_margin)
+            payload, depth=config.queue_beats, margin=config.max_beats + IN_FLIGHT)
         m.submodules.meta_queue = meta_queue = Queue(
             meta, depth=config.queue_records, margin=IN_FLIGHT)
         m.submodules.bypass = bypass = PacketSource(config.width, side_width=config.side_width)
         m.submodules.trim = trim = PacketSource(config.width)
         m.submodules.meta = records = RecordSource(meta, meta_width(config))
-        m.submodules.control = control = Control(config, ADDRESS_WIDTH)
 
-        self._wire(m, "s_axis_rx", trimmer)
+        wire(m, self, "s_axis_rx", port)
+        wire(m, self, "s_axil", port, "axil")
+        connect(m, port.bypass, bypass.i)
+        connect(m, port.meta, meta_queue.i)
+        connect(m, meta_queue.o, records.i)
         m.d.comb += [
-            trimmer.bypass_room.eq(bypass_queue.room),
-            trimmer.trim_room.eq(trim_queue.room),
-            trimmer.meta_room.eq(meta_queue.room),
-            bypass_queue.commit.eq(trimmer.commit), bypass_queue.rewind.eq(trimmer.rewind),
+            port.trim_room.eq(trim_queue.room),
+            port.meta_room.eq(meta_queue.room),
             trim_queue.commit.eq(1), meta_queue.commit.eq(1),
-            trim_queue.i.valid.eq(trimmer.trim.valid),
-            trim_queue.i.payload.packet.eq(trimmer.trim.payload),
+            trim_queue.i.valid.eq(port.trim.valid),
+            trim_queue.i.payload.packet.eq(port.trim.payload),
             trim.i.valid.eq(trim_queue.o.valid),
             trim.i.payload.eq(trim_queue.o.payload.packet),
             trim_queue.o.ready.eq(trim.i.ready),
-            self.m_axis_verdict_tvalid.eq(trimmer.verdicts.valid),
-            self.m_axis_verdict_tdata.eq(trimmer.verdicts.payload),
+            self.m_axis_verdict_tvalid.eq(port.verdicts.valid),
+            self.m_axis_verdict_tdata.eq(port.verdicts.payload),
+            self.irq.eq(port.irq),
         ]
-        connect(m, trimmer.bypass, bypass_queue.i)
-        connect(m, trimmer.meta, meta_queue.i)
-        connect(m, bypass_queue.o, bypass.i)
-        connect(m, meta_queue.o, records.i)
-        self._wire(m, "m_axis_bypass", bypass)
-        self._wire(m, "m_axis_trim", trim)
-        self._wire(m, "m_axis_meta", records)
+        wire(m, self, "m_axis_bypass", bypass)
+        wire(m, self, "m_axis_trim", trim)
+        wire(m, self, "m_axis_meta", records)
 
-        connect(m, control.flows, trimmer.commands)
-        reason = trimmer.outcomes.payload.reason
-        overflow = reason == Reason.OVERFLOW
-        m.d.comb += [
-            control.flow_status.eq(trimmer.status),
-            control.flow_read.eq(trimmer.reads),
-            control.flow_found.eq(trimmer.found),
-            control.overflow.eq(trimmer.outcomes.valid & overflow),
-            control.damaged.eq(trimmer.outcomes.valid & (reason >= Reason.OVERSIZE) & ~overflow),
-            self.irq.eq(control.irq),
-        ]
-        self._wire(m, "s_axil", control)
         if config.counters:
-            queues = {"trim": trim_queue, "bypass": bypass_queue, "meta": meta_queue}
-            self._elaborate_counters(m, trimmer, queues, trim, control)
+            # The first beat of a payload is the one behind a last one.
+            starts = Signal(init=1)
+            with m.If(trim.i.valid & trim.i.ready):
+                m.d.sync += starts.eq(trim.i.payload.last)
+            m.d.comb += [
+                trim_queue.i.payload.stamp.eq(port.stamp),
+                port.leaves.valid.eq(trim.i.valid & trim.i.ready & starts),
+                port.leaves.payload.eq(trim_queue.o.payload.stamp),
+                port.level_trim.eq(trim_queue.level),
+                port.level_meta.eq(meta_queue.level),
+            ]
         return m
-
-    def _elaborate_counters(self, m, trimmer, queues, trim, control):
-        m.submodules.flow_counters = flows = FlowCounters(self._config.flows)
-        m.submodules.telemetry = telemetry = Telemetry(self._config, trimmer.ahead)
-        # The first beat of a payload is the one behind a last one.
-        starts = Signal(init=1)
-        with m.If(trim.i.valid & trim.i.ready):
-            m.d.sync += starts.eq(trim.i.payload.last)
-        m.d.sync += [
-            telemetry.received.valid.eq(trimmer.received.valid),
-            telemetry.received.payload.eq(trimmer.received.payload),
-        ]
-        m.d.comb += [
-            telemetry.outcomes.valid.eq(trimmer.outcomes.valid),
-            telemetry.outcomes.payload.eq(trimmer.outcomes.payload),
-            telemetry.first.eq(trimmer.starts),
-            queues["trim"].i.payload.stamp.eq(telemetry.stamp),
-            telemetry.leaves.valid.eq(trim.i.valid & trim.i.ready & starts),
-            telemetry.leaves.payload.eq(queues["trim"].o.payload.stamp),
-            *(getattr(telemetry, f"level_{name}").eq(queue.level)
-              for name, queue in queues.items()),
-            flows.outcomes.valid.eq(trimmer.outcomes.valid),
-            flows.outcomes.payload.eq(trimmer.outcomes.payload),
-            flows.number.eq(trimmer.number),
-            flows.restarts.eq(trimmer.restarts),
-            control.flow_counters__packets__count.eq(flows.packets),
-            control.flow_counters__messages__count.eq(flows.messages),
-        ]
-        for name, member in control.signature.members.items():
-            if name.startswith("counters__"):
-                inner, outer = getattr(telemetry, name.removeprefix("counters__")), getattr(
-                    control, name)
-                m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)
-
-    def _wire(self, m, prefix, block):
-        """Connects this device's ports named ``prefix`` to the same ports of ``block``."""
-        for name, member in self.signature.members.items():
-            if not name.startswith(f"{prefix}_"):
-                continue
-            inner = getattr(block, name.replace(prefix, block.prefix, 1))
-            outer = getattr(self, name)
-            if member.flow is In:
-                m.d.comb += inner.eq(outer)
-            else:
-                m.d.comb += outer.eq(inner)

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reduction across ports: slots of each child, jobs, results, and who keeps order among them."""
+
+from .reducer import Reducer
+
+__all__ = ["Reducer"]

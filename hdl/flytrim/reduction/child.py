@@ -5,8 +5,8 @@ from amaranth.lib import data
 
 from ..group import GROUP_BITS, MISSING_BITS, OFFSET_BITS, SLOT_BITS, GroupContext
 
-__all__ = ["LENGTH_BITS", "LIFE_BITS", "PHASE_BITS", "Arrival", "ChildPlace", "ChildRecord", "GroupEntry", "Job", "Order",
-           "Result", "Settled", "Step", "Turn"]
+__all__ = ["LENGTH_BITS", "LIFE_BITS", "PHASE_BITS", "Arrival", "ChildPlace", "ChildRecord",
+           "GroupEntry", "Job", "Order", "Result", "Settled", "Step", "Turn"]
 
 #: Bits of the bytes of a payload.
 LENGTH_BITS = 14

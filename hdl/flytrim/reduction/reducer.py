@@ -121,8 +121,7 @@ class Reducer(wiring.Component):
         connect(m, slots.arrivals, arrivals.arrivals[port])
         m.submodules[f"jobs_{port}"] = jobs = Queue(Job, depth=self._config.slots, margin=1)
         m.submodules[f"again_{port}"] = again = Queue(Job, depth=AGAIN, margin=2)
-        asked, known = again.i.payload, arrivals.arrivals[port].payload
-        node = Signal(3, name=f"node_{port}")
+        asked = again.i.payload
         m.d.comb += [
             slots.place.eq(keeper.places[port]),
             slots.running.eq(keeper.running),
@@ -268,7 +267,7 @@ class Reducer(wiring.Component):
             ]
             waiting.append(store)
         # The keeper takes the lowest first.
-        for n, store in reversed(list(enumerate(waiting))):
+        for store in reversed(waiting):
             with m.If(store.r_rdy):
                 m.d.comb += [
                     keeper.failed.valid.eq(1),
