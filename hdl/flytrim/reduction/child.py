@@ -29,8 +29,12 @@ class Turn(data.Struct):
 
 
 class ChildPlace(data.Struct):
-    """Where a group's packets of one child belong: its first PSN, and the group's slots."""
+    """Where a group's packets of one child belong: its first PSN, and the group's slots.
 
+    ``member`` is clear where the port has no child of the group.
+    """
+
+    member: 1
     life: LIFE_BITS
     start_psn: OFFSET_BITS
     base: SLOT_BITS

@@ -313,6 +313,7 @@ class Keeper(wiring.Component):
                 m.d.comb += self.entry.node.eq(node.number)
         for port, start in enumerate(self.places):
             m.d.comb += [
+                start.member.eq(context.members[port]),
                 start.life.eq(entry.life + 1),
                 start.start_psn.eq(command.start_psn[port]),
                 start.base.eq(context.base),

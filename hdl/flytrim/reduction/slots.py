@@ -55,7 +55,8 @@ class Slots(wiring.Component):
     orders : stream of :class:`Order`
     arrivals : lane of :class:`Arrival`, combinational: the mark is there in the next cycle
     again : lane of :class:`Arrival`: a finished result is asked for again
-    contribution, duplicate, out_of_window, bounds : strobes: what became of a packet
+    contribution, duplicate, out_of_window, bounds : strobes: what became of a packet; one of no
+        group that runs here is out of the window
     slot, record : a slot for each reader, and what its mark came with, combinational
     address, beat, sound : a beat's place, and in the next cycle the beat, and whether parity holds
     """
@@ -125,7 +126,7 @@ class Slots(wiring.Component):
         """First register: the packet with its offset and its group's slots."""
         record = self.meta.payload.record
         offset, offset_valid = Signal(data.StructLayout({
-            **self._common, "group": GROUP_BITS, "life": LIFE_BITS, "offset": OFFSET_BITS,
+            **self._common, "group": GROUP_BITS, "life": LIFE_BITS, "member": 1, "offset": OFFSET_BITS,
             "base": SLOT_BITS, "last": SLOT_BITS}), name="offset",
             reset_less=True), Signal()
         m.submodules.places = places = memory.Memory(
@@ -151,6 +152,7 @@ class Slots(wiring.Component):
             offset.group.eq(record.flow),
             offset.offset.eq(record.psn - read.data.start_psn),
             offset.life.eq(read.data.life),
+            offset.member.eq(read.data.member),
             offset.base.eq(read.data.base),
             offset.last.eq(read.data.last),
         ]
@@ -160,7 +162,7 @@ class Slots(wiring.Component):
         """Second register: the packet with its slot, or an order where there is none."""
         slot, slot_valid = Signal(data.StructLayout({
             **self._common, "turn": Turn, "previous": OFFSET_BITS, "half": SLOT_BITS,
-            "proof": PHASE_BITS, "clear": 1}), name="slot", reset_less=True), Signal(2)
+            "proof": PHASE_BITS, "member": 1, "clear": 1}), name="slot", reset_less=True), Signal(2)
         n, last, order = offset.offset, offset.last, self.orders.payload
         # Both are powers of two, one bit each.
         window, two_windows = last ^ (last >> 1), last ^ Cat(Const(1, 1), last)
@@ -179,12 +181,14 @@ class Slots(wiring.Component):
             # A window before it: as late in the slots, or in the round before.
             slot.half.eq(place ^ window),
             slot.proof.eq(phase - ~(n & window).any()),
+            slot.member.eq(offset.member),
             slot.clear.eq(0),
         ]
         with m.If(~offset_valid):
             m.d.sync += [
                 slot.turn.eq(order.turn),
                 slot.previous.eq(order.previous),
+                slot.member.eq(1),
                 slot.clear.eq(order.clear),
                 slot.length.eq(self._config.slot_bytes),
             ]
@@ -203,7 +207,7 @@ class Slots(wiring.Component):
         write, read, note = marks.write_port(), marks.read_port(domain="comb"), records.write_port()
         commit, commit_valid = Signal(data.StructLayout({
             **self._common, "turn": Turn, "waits": 1, "marked": 1, "proved": 1, "settled": 1,
-            "older": 1, "clear": 1}), name="commit", reset_less=True), Signal(2)
+            "older": 1, "member": 1, "clear": 1}), name="commit", reset_less=True), Signal(2)
         valid, order = commit_valid
         marks_it = Signal()
         m.d.comb += [
@@ -215,7 +219,8 @@ class Slots(wiring.Component):
         mark = Mux(marks_it & (slot.turn.slot == commit.turn.slot), write.data, read.data)
         m.d.sync += [
             commit_valid.eq(slot_valid),
-            *(commit[name].eq(slot[name]) for name in (*self._common, "turn", "clear")),
+            *(commit[name].eq(slot[name]) for name in (
+                *self._common, "turn", "member", "clear")),
             commit.waits.eq(self.own_offset == slot.previous),
             commit.marked.eq(mark == slot.turn.phase),
             commit.proved.eq(self.half_phase == slot.proof),
@@ -225,12 +230,12 @@ class Slots(wiring.Component):
 
         # The beats of a packet are written if it is wanted when the first one comes. It counts if
         # it still is at its end, and its group was not stopped meanwhile.
-        running = self.running.bit_select(commit.turn.group, 1)
+        runs = self.running.bit_select(commit.turn.group, 1) & commit.member
         kept, kept_group = Signal(), Signal(GROUP_BITS)
         accepted, wanted = Signal(), Signal()
         m.d.comb += [
-            wanted.eq(commit.waits & ~commit.marked & running),
-            accepted.eq(Mux(commit.first, wanted & commit.proved, kept & running)),
+            wanted.eq(commit.waits & ~commit.marked & runs),
+            accepted.eq(Mux(commit.first, wanted & commit.proved, kept & runs)),
         ]
         with m.If(valid):
             m.d.sync += [kept.eq(accepted), kept_group.eq(commit.turn.group)]
@@ -262,14 +267,14 @@ class Slots(wiring.Component):
             port = records.read_port(domain="comb")
             m.d.comb += [port.addr.eq(self.slot[n]), self.record[n].eq(port.data)]
 
-        duplicate = running & (commit.settled | commit.older | commit.waits & commit.marked)
+        duplicate = commit.settled | commit.older | commit.waits & commit.marked
         m.d.sync += [
-            self.again.valid.eq(ends & running & commit.settled),
+            self.again.valid.eq(ends & runs & fits & commit.settled),
             self.again.payload.eq(self.arrivals.payload),
             self.contribution.eq(valid & counts),
-            self.duplicate.eq(ends & duplicate),
-            self.bounds.eq(ends & ~duplicate & accepted & ~fits),
-            self.out_of_window.eq(ends & ~duplicate & ~accepted),
+            self.bounds.eq(ends & runs & ~fits),
+            self.duplicate.eq(ends & runs & fits & duplicate),
+            self.out_of_window.eq(ends & ~counts & (~runs | fits & ~duplicate)),
         ]
         return commit, valid, accepted
 
