@@ -13,6 +13,7 @@ from flytrim.admission import Admission
 from flytrim.axis import PacketSink
 from flytrim.classifier import Classifier
 from flytrim.config import CAM_FLOWS
+from flytrim.encapsulator import Encapsulator
 from flytrim.flow_cam import FlowCam
 from flytrim.flow_hash import FlowHash
 from flytrim.icrc import IcrcChecker
@@ -28,7 +29,7 @@ from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
 
 __all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "QUEUE", "TALLY", "TOP", "TOTAL",
-           "blocks_verilog", "cam_flows", "hash_verilog"]
+           "blocks_verilog", "cam_flows", "encapsulator_verilog", "hash_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -100,6 +101,11 @@ def blocks_verilog(config):
 def hash_verilog(flows):
     """Verilog of a :class:`FlowHash` of full size alone, top module :data:`TOP`."""
     return _verilog({"hash": FlowHash(flows)})
+
+
+def encapsulator_verilog(width):
+    """Verilog of an :class:`Encapsulator` alone, top module :data:`TOP`."""
+    return _verilog({"encapsulator": Encapsulator(width)})
 
 
 def _verilog(blocks):

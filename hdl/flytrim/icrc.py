@@ -13,7 +13,7 @@ from .context import LENGTH_BITS, Parsed
 from .logic import exceeds
 from .packet import thermometer
 
-__all__ = ["IcrcChecker"]
+__all__ = ["SEED", "IcrcChecker", "advance", "linear", "masked_bits", "retreat"]
 
 #: CRC-32 of IEEE 802.3, bit-reflected.
 POLYNOMIAL = 0xEDB88320
@@ -30,13 +30,20 @@ def advance(state, count=1):
     return state
 
 
-def _linear(columns, bits):
+def retreat(state, count=1):
+    """The register that ``count`` zero bytes take to ``state``."""
+    for _ in range(8 * count):
+        state = (state << 1 ^ (POLYNOMIAL << 1 | 1 if state >> 31 else 0)) & 0xFFFF_FFFF
+    return state
+
+
+def linear(columns, bits):
     """The XOR of those 32-bit columns whose bit is set."""
     rows = [sum((column >> row & 1) << n for n, column in enumerate(columns)) for row in range(32)]
     return Cat((bits & Const(row, len(bits))).xor() for row in rows)
 
 
-def _masked_bits(ip):
+def masked_bits(ip):
     """What reads as ones in the ICRC: {byte behind the IP header's start: bits}."""
     fields = [h.IPV4.dscp, h.IPV4.ecn, h.IPV4.ttl, h.IPV4.checksum] if ip is h.IPV4 else \
              [h.IPV6.dscp, h.IPV6.ecn, h.IPV6.flow_label, h.IPV6.hop_limit]
@@ -109,18 +116,18 @@ class IcrcChecker(wiring.Component):
         added = [Signal(32, name=f"added_{n}", reset_less=True) for n in range(2)]
         missing = Signal(32, reset_less=True)
         m.d.comb += [
-            now.eq(_linear(columns[:half], masked[:half])),
+            now.eq(linear(columns[:half], masked[:half])),
             expected.eq(Array(Const(advance(RESIDUE, -end % lanes), 32)
                               for end in range(lanes))[first["end_lane"]]),
         ]
-        m.d.sync += [added[0].eq(now), added[1].eq(_linear(columns[half:], masked[half:])),
+        m.d.sync += [added[0].eq(now), added[1].eq(linear(columns[half:], masked[half:])),
                      missing.eq(now ^ expected)]
         second = self._delay(m, **{name: first[name] for name in ("valid", "first", "ends")})
 
         # Third cycle: the register moves on; it ends well if it and the other half make up what is
         # missing.
         state, moved, same = Signal(32), Signal(32), Signal(4)
-        shifted = _linear([advance(1 << bit, lanes) for bit in range(32)], state)
+        shifted = linear([advance(1 << bit, lanes) for bit in range(32)], state)
         m.d.comb += moved.eq(Mux(second["first"], 0, shifted) ^ added[1])
         with m.If(second["valid"]):
             m.d.sync += state.eq(moved ^ added[0])
@@ -169,7 +176,7 @@ class IcrcChecker(wiring.Component):
                   for ip in (h.IPV4, h.IPV6) for start in h.L3_OFFSETS]
         for (number, ip, start), here, again in zip(
                 places, parsed.place, parsed.place_again, strict=True):
-            masks = _masked_bits(ip)
+            masks = masked_bits(ip)
             for lane in range(lanes):
                 offset = number * lanes + lane - start
                 if offset in masks:

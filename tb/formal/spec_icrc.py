@@ -184,7 +184,7 @@ class TwoPastsSpec(Spec):
     def specify(self, m):
         checkers = [IcrcChecker(small_config()) for _ in range(2)]
         self.sums = {}
-        with mock.patch.object(icrc, "_linear", self._any_sum):
+        with mock.patch.object(icrc, "linear", self._any_sum):
             inner = [Opened(each) for each in checkers]
         m.submodules.one, m.submodules.other = inner
         one, other = checkers
@@ -219,7 +219,7 @@ class TwoPastsSpec(Spec):
         self.cover("good", answered & one.good & ~self.past(answered, 4))
 
     def _any_sum(self, columns, bits):
-        """Stands in for :func:`flytrim.icrc._linear`; the sums differ in their columns."""
+        """Stands in for :func:`flytrim.icrc.linear`; the sums differ in their columns."""
         result = self.anything(32, "sum")
         same = self.sums.setdefault(tuple(columns), [])
         for other_bits, other in same:
