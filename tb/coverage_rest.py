@@ -12,7 +12,7 @@ from flytrim.driver import Device, Registers
 from flytrim.flow_cam import FlowOperation, FlowStatus
 from flytrim.model import NicModel
 from flytrim.sim.compare import Comparer
-from flytrim.sim.replay import Kind, Output, Replay, ReplayError, SinkMode
+from flytrim.sim.replay import Kind, Output, Replay, SimulationError, SinkMode
 
 __all__ = ["play_registers", "play_waiting"]
 
@@ -48,7 +48,7 @@ def play_registers(program, rng, file):
                     replay.read(device.address(name))
             for address in (device.address("max_frame") + 4, 0xFFC):    # of no register
                 for access in (replay.read, lambda address: replay.write(address, 0)):
-                    with contextlib.suppress(ReplayError):
+                    with contextlib.suppress(SimulationError):
                         access(address)
         other = entries[0] | {"flow.options": entries[0]["flow.options"] ^ 1 << 16}
         for number, operation, words, status in (

@@ -14,7 +14,7 @@ from flytrim.sim.replay import (
     Kind,
     Output,
     Replay,
-    ReplayError,
+    SimulationError,
     SinkMode,
     commands,
     read_command,
@@ -102,12 +102,13 @@ def test_a_register_access_is_answered_or_given_up(program):
         replay.write(0x10, 0xCAFEF00D)
         assert replay.read(0x10) == 0xCAFEF00D
         replay.write(0, 10)
-        with pytest.raises(ReplayError, match="read of 0x010: axil: no answer to a read of 0x010"):
+        with pytest.raises(SimulationError,
+                           match="read of 0x010: axil: no answer to a read of 0x010"):
             replay.read(0x10)
     with Replay(program) as replay:
         replay.reset()
         replay.write(0, 11)
-        with pytest.raises(ReplayError, match="axil: bvalid before the write was taken"):
+        with pytest.raises(SimulationError, match="axil: bvalid before the write was taken"):
             replay.write(4, 1)
 
 
@@ -199,7 +200,7 @@ def test_an_error_among_the_frames_reaches_the_reader(program):
 def test_a_harness_that_ends_early_says_why(program):
     with Replay(program) as replay:
         replay.feed([(b"", False)])
-        with pytest.raises(ReplayError, match="a frame has an unusable length"):
+        with pytest.raises(SimulationError, match="a frame has an unusable length"):
             list(replay.events())
 
 

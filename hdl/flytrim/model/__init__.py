@@ -7,5 +7,7 @@ It knows the wire formats from its own tables and shares only the words of
 
 from .flow import Flow
 from .nic import Judgement, NicModel
+from .result import Template
+from .switch import Group, GroupRefused, SwitchModel
 
-__all__ = ["Flow", "Judgement", "NicModel"]
+__all__ = ["Flow", "Group", "GroupRefused", "Judgement", "NicModel", "SwitchModel", "Template"]

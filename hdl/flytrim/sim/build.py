@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the replay harness for a configuration, once per content.
+"""Builds harnesses around a device, once per content.
 
 What is built is kept in a cache and found again by a hash of everything that it was made from.
 """
@@ -16,9 +16,11 @@ from pathlib import Path
 from ..errors import InputError
 from . import verilator
 
-__all__ = ["build", "cache_folder", "cached", "device_verilog", "digest"]
+__all__ = ["build", "build_fabric", "cache_folder", "cached", "device_verilog", "digest"]
 
-_SOURCES = ("replay.cpp", "clients.h", "monitor.h", "protocol.h", "registers.h", "waves.h")
+#: What each harness is made of, beside the hardware.
+_SHARED = ("drive.h", "monitor.h", "protocol.h", "registers.h", "waves.h")
+_SOURCES = {"replay": ("replay.cpp", "clients.h", *_SHARED), "fabric": ("fabric.cpp", *_SHARED)}
 # Higher levels take twice as long to compile and run no faster; the slow part runs once.
 _OPTIMISATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _PACKAGE = Path(__file__).parents[1]
@@ -33,8 +35,8 @@ def cache_folder():
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flytrim"
 
 
-def device_verilog(config):
-    """Verilog of the device, as :func:`flytrim.generate.nic_verilog` gives it.
+def device_verilog(config, kind="nic"):
+    """Verilog of a device, as ``nic_verilog`` or ``switch_verilog`` of :mod:`flytrim.generate` is.
 
     Elaboration takes seconds, so the text is kept under a hash of the configuration, the hardware's
     sources and the versions of what translates them.
@@ -45,10 +47,10 @@ def device_verilog(config):
             parts.append(f"{source.relative_to(_PACKAGE)}\0{source.read_text()}")
 
     def write(target):
-        from ..generate import nic_verilog
-        target.write_text(nic_verilog(config))
+        from .. import generate
+        target.write_text(getattr(generate, f"{kind}_verilog")(config))
 
-    return cached(f"nic-{digest(parts)}.v", write).read_text()
+    return cached(f"{kind}-{digest(parts)}.v", write).read_text()
 
 
 def build(config, verilog, waves=None, say=None):
@@ -69,29 +71,48 @@ def build(config, verilog, waves=None, say=None):
     Verilator and the compiler. Processes that want the same one at once build it once. Raises
     :class:`InputError`, with the path of the log where a build failed.
     """
+    return _build("replay", "flytrim_nic", {"flytrim_nic.v": verilog}, waves, say, {
+        "WIDTH": config.width, "MAX_FRAME": config.max_frame, "SIDE_WIDTH": config.side_width})
+
+
+def build_fabric(config, verilog, waves=None, say=None):
+    """The path of the fabric program for a switch, as :func:`build`.
+
+    ``config`` has the ``width`` and the ``ports`` of the Verilog, whose top module is
+    ``flytrim_switch``.
+    """
+    each = " ".join(f"X({port})" for port in range(config.ports))
+    return _build("fabric", "flytrim_switch", {
+        "flytrim_switch.v": verilog,
+        "ports.h": f"#define PORTS {config.ports}\n#define EACH_PORT(X) {each}\n",
+    }, waves, say, {"WIDTH": config.width})
+
+
+def _build(harness, top, made, waves, say, macros):
+    """A program of :data:`_SOURCES` and of files that were made, by name, around the module."""
     env = verilator.environment()
+    defines = " ".join(f"-D{name}={value}" for name, value in macros.items())
     command = [
         "verilator", "--cc", "--exe", "--build", "-j", str(os.cpu_count() or 1),
-        "--top-module", "flytrim_nic", "-Mdir", "obj", "-o", "replay",
+        "--top-module", top, "-Mdir", "obj", "-o", "program",
         *verilator.FAST_ARGS, *verilator.LINT_ARGS,
         *(arg for flag in (*verilator.MAKE_ARGS, *_OPTIMISATION)
           for arg in ("-MAKEFLAGS", flag)),
-        "-CFLAGS", (f"-std=c++17 -DWIDTH={config.width} -DMAX_FRAME={config.max_frame} "
-                    f"-DSIDE_WIDTH={config.side_width}"),
+        "-CFLAGS", f"-std=c++17 {defines}",
         *(("-CFLAGS", f"-DWAVE_{waves.upper()}", f"--trace-{waves}") if waves else ()),
-        "flytrim_nic.v", "replay.cpp",
+        f"{top}.v", f"{harness}.cpp",
     ]
-    sources = {name: (Path(__file__).parent / name).read_text() for name in _SOURCES}
-    sources["flytrim_nic.v"] = verilog
+    sources = made | {name: (Path(__file__).parent / name).read_text()
+                      for name in _SOURCES[harness]}
     key = digest([*(arg for arg in command if not arg.isdecimal()), verilator.fingerprint(),
                   *(f"{name}\0{text}" for name, text in sources.items())])
 
     def compile_it(target):
         if say:
-            say(f"compiling {config.width} bits of hardware, once: about a minute")
+            say(f"compiling {macros['WIDTH']} bits of hardware, once: about a minute")
         _compile(command, env, sources, target)
 
-    return cached(f"replay-{key}", compile_it)
+    return cached(f"{harness}-{key}", compile_it)
 
 
 def digest(parts):
@@ -141,5 +162,5 @@ def _compile(command, env, sources, target):
                               stdout=output, stderr=subprocess.STDOUT)
     if done.returncode:
         raise InputError(f"building the simulation failed; {log} says why")
-    os.replace(folder / "obj" / "replay", target)
+    os.replace(folder / "obj" / "program", target)
     log.unlink()

@@ -75,23 +75,30 @@ struct Beat {
 // Follows one packet output: holds it to the stream rules and collects whole packets.
 class PacketMonitor {
 public:
-    PacketMonitor(Report& report, Output& output, const char* name, Event kind)
-        : name(name), report_(report), output_(output), kind_(kind) {}
+    // An output towards a MAC is gapless: it leaves no gap inside a frame.
+    PacketMonitor(Report& report, const char* name, bool gapless = false)
+        : name(name), report_(report), gapless_(gapless) {}
+    virtual ~PacketMonitor() = default;
 
     void reset() {
-        held_valid_ = false;
+        held_valid_ = in_gap_ = false;
         bytes_.clear();
     }
     size_t open_bytes() const { return bytes_.size(); }
+    uint64_t beats() const { return beats_; }
 
     template <class Data, class Keep>
     void sample(bool valid, bool ready, const Data& data, const Keep& keep, bool last,
                 bool error) {
         if (!valid) {
             if (held_valid_) report_.violation("%s: valid dropped before the transfer", name);
+            else if (gapless_ && !bytes_.empty() && !in_gap_)
+                report_.violation("%s: a gap after %zu bytes of a frame", name, bytes_.size());
+            in_gap_ = !bytes_.empty();
             held_valid_ = false;
             return;
         }
+        in_gap_ = false;
         Beat beat;
         std::memcpy(beat.data, &data, LANES);
         std::memcpy(beat.keep, &keep, KEEP_BYTES);
@@ -107,7 +114,11 @@ public:
     const char* const name;
 
 private:
+    // A whole packet, in the cycle of its last beat.
+    virtual void packet(bool error, uint64_t first_cycle, const std::vector<uint8_t>& bytes) = 0;
+
     void accept(const Beat& beat) {
+        ++beats_;
         const size_t count = keeps_.count(beat.keep);
         if (count == 0)
             report_.violation("%s: tkeep is empty or has a hole", name);
@@ -123,17 +134,16 @@ private:
         if (bytes_.empty()) first_cycle_ = report_.cycle;
         bytes_.insert(bytes_.end(), beat.data, beat.data + count);
         if (!beat.last) return;
-        output_.event(kind_, beat.error, first_cycle_, bytes_.data(), uint32_t(bytes_.size()));
+        packet(beat.error, first_cycle_, bytes_);
         bytes_.clear();
     }
 
     Report& report_;
-    Output& output_;
     const KeepTable keeps_;
-    Event kind_;
+    const bool gapless_;
     Beat held_{};
-    bool held_valid_ = false;
-    uint64_t first_cycle_ = 0;
+    bool held_valid_ = false, in_gap_ = false;
+    uint64_t first_cycle_ = 0, beats_ = 0;
     std::vector<uint8_t> bytes_;
 };
 

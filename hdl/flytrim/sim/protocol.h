@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two byte streams of the replay harness, laid out in replay.cpp's head comment.
+// The two byte streams of a harness, laid out at the head of replay.cpp and of fabric.cpp.
 
 #pragma once
 
@@ -18,11 +18,13 @@ constexpr size_t INPUT_BYTES = 1 << 20;
 constexpr size_t OUTPUT_BYTES = 1 << 16;
 constexpr unsigned MAX_VIOLATIONS = 20;  // told of one run; the first ones say it all
 
-enum Command : uint8_t { WRITE = 1, READ, FRAME, IDLE, SINK, RESET, END, WAVE };
-enum Event : uint8_t { WRITTEN = 1, DATA, VERDICT, TRIM, BYPASS, META, VIOLATION, HANG, SUMMARY };
+enum Command : uint8_t { WRITE = 1, READ, FRAME, IDLE, SINK, RESET, END, WAVE, RUN };
+enum Event : uint8_t {
+    WRITTEN = 1, DATA, VERDICT, TRIM, BYPASS, META, VIOLATION, HANG, SUMMARY, LEFT, RAN
+};
 
 [[noreturn]] void fail(const char* why) {
-    std::fprintf(stderr, "replay: %s\n", why);
+    std::fprintf(stderr, "%s\n", why);
     std::exit(2);
 }
 

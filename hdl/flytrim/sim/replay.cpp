@@ -47,6 +47,7 @@
 
 #include "Vflytrim_nic.h"
 #include "clients.h"
+#include "drive.h"
 #include "monitor.h"
 #include "registers.h"
 #include "verilated.h"
@@ -54,7 +55,6 @@
 
 namespace {
 
-constexpr size_t MAX_COMMAND_FRAME = 65536;
 constexpr unsigned QUIET_CYCLES = 256;     // silence after which nothing more is in flight
 // Two output queues of two longest frames each, at the slowest sink a profile can ask for.
 constexpr uint64_t DRAIN_LIMIT = 4096 + 4ull * 256 * ((MAX_FRAME + LANES - 1) / LANES);
@@ -66,6 +66,21 @@ template <class User> bool error_flag(const User& user) {
     std::memcpy(&low, &user, 1);
     return low & 1;
 }
+
+// Tells of every packet that leaves by an output.
+class Listener : public PacketMonitor {
+public:
+    Listener(Report& report, Output& output, const char* name, Event kind)
+        : PacketMonitor(report, name), output_(output), kind_(kind) {}
+
+private:
+    void packet(bool error, uint64_t first_cycle, const std::vector<uint8_t>& bytes) override {
+        output_.event(kind_, error, first_cycle, bytes.data(), uint32_t(bytes.size()));
+    }
+
+    Output& output_;
+    const Event kind_;
+};
 
 class Bench {
 public:
@@ -117,10 +132,7 @@ private:
     // Junk stands on the receive port while nothing is sent: nobody may look at it.
     void release_input() {
         if (released_) return;
-        uint8_t junk[LANES + KEEP_BYTES];
-        for (uint8_t& byte : junk) byte = uint8_t(junk_.next());
-        std::memcpy(&dut_.s_axis_rx_tdata, junk, LANES);
-        std::memcpy(&dut_.s_axis_rx_tkeep, junk + LANES, KEEP_BYTES);
+        rx_.junk(dut_.s_axis_rx_tdata, dut_.s_axis_rx_tkeep);
         dut_.s_axis_rx_tvalid = 0;
         dut_.s_axis_rx_tlast = 1;
         drive_user(true);
@@ -130,7 +142,7 @@ private:
     // The error flag, and junk as the side band: nothing in the device depends on it.
     void drive_user(bool error) {
         uint8_t user[USER_BYTES];
-        for (uint8_t& byte : user) byte = SIDE_WIDTH ? uint8_t(junk_.next()) : 0;
+        for (uint8_t& byte : user) byte = SIDE_WIDTH ? uint8_t(rx_.random.next()) : 0;
         user[0] = uint8_t((user[0] & ~1) | error);
         user[USER_BYTES - 1] &= 0xFF >> (8 * USER_BYTES - 1 - SIDE_WIDTH);
         std::memcpy(&dut_.s_axis_rx_tuser, user, USER_BYTES);
@@ -197,14 +209,7 @@ private:
         released_ = false;
         for (size_t at = 0; at < size; at += LANES) {
             const size_t count = std::min(LANES, size - at);
-            if (count == LANES) {
-                std::memcpy(&dut_.s_axis_rx_tdata, bytes + at, LANES);
-            } else {
-                uint8_t padded[LANES] = {};
-                std::memcpy(padded, bytes + at, count);
-                std::memcpy(&dut_.s_axis_rx_tdata, padded, LANES);
-            }
-            std::memcpy(&dut_.s_axis_rx_tkeep, keeps_.mask[count], KEEP_BYTES);
+            rx_.beat(dut_.s_axis_rx_tdata, dut_.s_axis_rx_tkeep, bytes + at, count);
             const bool last = at + count == size;
             dut_.s_axis_rx_tvalid = 1;
             dut_.s_axis_rx_tlast = last;
@@ -287,10 +292,9 @@ private:
     RegisterPort<Vflytrim_nic> port_;
     Clients clients_;
     Sink sinks_[3];
-    PacketMonitor trim_, bypass_;
+    Listener trim_, bypass_;
     RecordMonitor meta_;
-    const KeepTable keeps_;
-    Random junk_;
+    BeatDriver rx_;
     std::deque<uint64_t> entered_;  // first cycles of the frames that wait for their verdict
     bool released_ = false;
     bool rx_accepted_ = false;

@@ -10,7 +10,7 @@ from . import verilator
 from .build import build, device_verilog
 from .compare import Comparer, Difference
 from .register_socket import RegisterSocket
-from .replay import Replay, ReplayError
+from .replay import Replay, SimulationError
 from .report import Report
 from .results import Results
 
@@ -106,7 +106,7 @@ def _replay(replay, capture, setup, options, takers, progress):
             write(outcome)
             if progress and outcome.index % PROGRESS_FRAMES == 0:
                 progress(outcome.index)
-    except (ReplayError, DeviceError) as error:
+    except (SimulationError, DeviceError) as error:
         raise Difference(None, "simulation", "to run to its end", str(error)) from None
     comparer.close(capture.frames)
     summary = replay.totals

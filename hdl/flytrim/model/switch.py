@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reference model of ``TrimSwitch``: what leaves for each frame that comes, in plain Python.
+
+It knows no time: a frame's results leave before the next frame comes. What it says of bits holds
+for any arrival order; what it says of which frames leave holds for the order it is given.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..verdict import Verdict
+from .nic import NicModel
+from .reduction import ELEMENT_BYTES, OPERATIONS, reduce_payloads
+
+__all__ = ["Group", "GroupRefused", "SwitchModel"]
+
+_PSNS = 1 << 24
+_CONGESTED = 3
+
+
+class GroupRefused(Exception):
+    """A command on a group that changed nothing; the message is the outcome's name."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a group is started with.
+
+    Parameters
+    ----------
+    start_psn : dict
+        By port: the PSN of that child's first packet. Its ports are the members.
+    operation, dtype : str
+        As in :func:`~flytrim.model.reduction.reduce_payloads`.
+    window : int
+        Packets that a child may be ahead, a power of two.
+    """
+
+    start_psn: dict
+    operation: str = "sum"
+    dtype: str = "fp32"
+    window: int = 128
+
+    def __post_init__(self):
+        if self.operation not in OPERATIONS:
+            raise ValueError(f"operation must be one of {', '.join(OPERATIONS)}, "
+                             f"not {self.operation!r}")
+        if self.dtype not in ELEMENT_BYTES:
+            raise ValueError(f"dtype must be one of {', '.join(ELEMENT_BYTES)}, "
+                             f"not {self.dtype!r}")
+        if self.window < 2 or self.window & (self.window - 1):
+            raise ValueError(f"window must be a power of two, at least 2, not {self.window!r}")
+
+
+@dataclass
+class _Slot:
+    """A packet of each child, and their result.
+
+    A turn counts how often the slots have been gone through; those before the first one are the
+    last ones, as they are behind a PSN that wraps.
+    """
+
+    marks: dict                 # by port, the turn of its last contribution
+    finished: int               # the turn of the last result
+    payloads: dict = field(default_factory=dict)
+    congested: bool = False
+    result: tuple | None = None     # payload, congested, missing; of the last result
+
+
+@dataclass
+class _Running:
+    group: Group
+    slots: list
+    turns: int                  # how many there are until PSNs wrap
+
+    def place(self, offset):
+        """(slot, turn) of an offset."""
+        turn, slot = divmod(offset % _PSNS, len(self.slots))
+        return self.slots[slot], turn
+
+
+class SwitchModel:
+    """Does with frames and commands what a ``TrimSwitch`` does.
+
+    Parameters
+    ----------
+    ports : int
+        Ports; a result is made over all of them in their order, those that are no members absent.
+    groups : int
+        Groups that there can be.
+    slot_bytes : int
+        Longest payload that is reduced, and the distance of results in memory.
+    max_frame : int
+        Longest frame in bytes, without FCS.
+    sum : str
+        How numbers are added: ``tree``, ``fused`` or ``exact``.
+
+    Attributes
+    ----------
+    port_counts, group_counts : list of collections.Counter
+        By port ``contributions``, ``duplicates``, ``out_of_window``, ``bounds``, ``stopped`` (of a
+        group that is not started, or that the port is no member of), ``replays``, ``results``, and
+        the reasons of what was not trimmed; by group ``results``, ``aborted``, ``flushed``.
+    """
+
+    def __init__(self, ports, *, groups=16, slot_bytes=1024, max_frame=9216, sum="tree"):
+        self._ports, self._groups, self._sum = ports, groups, sum
+        self._slot_bytes, self._max_frame = slot_bytes, max_frame
+        self._flows = [{} for _ in range(ports)]
+        self._judges = [NicModel((), max_frame) for _ in range(ports)]
+        self._forward = [None] * ports
+        self._templates, self._running = {}, {}
+        self.port_counts = [Counter() for _ in range(ports)]
+        self.group_counts = [Counter() for _ in range(groups)]
+
+    def insert_flow(self, port, group, flow):
+        """Let ``flow``, a :class:`flytrim.model.Flow`, be the port's child of the group."""
+        self._flows[port][group] = flow
+        self._judges[port] = NicModel(self._flows[port].values(), self._max_frame)
+
+    def forward(self, port, to):
+        """Let frames of ``port`` that are not trimmed leave by port ``to``; None: nowhere."""
+        self._forward[port] = to
+
+    def write_template(self, port, group, template):
+        """Let results of ``group`` leave ``port`` with the headers of a ``Template``."""
+        self._check(group)
+        self._templates[port, group] = template
+
+    def start(self, group, context):
+        """Start a group with a :class:`Group`: its slots are clear, and contributions count.
+
+        Raises :class:`GroupRefused`, as :meth:`stop` and :meth:`flush` do.
+        """
+        self._check(group)
+        if group in self._running:
+            raise GroupRefused("running")
+        slots = 2 * context.window
+        last = _PSNS // slots - 1
+        self._running[group] = _Running(context, [
+            _Slot(dict.fromkeys(context.start_psn, last), last) for _ in range(slots)], last + 1)
+
+    def stop(self, group):
+        """Drop the group's contributions from now on."""
+        self._started(group)
+        del self._running[group]
+
+    def flush(self, group, offset):
+        """Count the children that are missing at ``offset`` as absent; the frames that leave."""
+        running = self._started(group)
+        slot, turn = running.place(offset)
+        present = [port for port, mark in slot.marks.items() if mark == turn]
+        if not present or slot.finished == turn:
+            raise GroupRefused("bad_offset")
+        slot.marks = dict.fromkeys(slot.marks, turn)
+        return self._complete(group, running, offset % _PSNS)
+
+    def unfinished(self, group):
+        """{offset: ports that are missing} of the slots that wait for children."""
+        running = self._started(group)
+        found = {}
+        for number, slot in enumerate(running.slots):
+            turns = {mark for mark in slot.marks.values()} - {slot.finished}
+            for turn in turns:
+                found[turn * len(running.slots) + number] = [
+                    port for port, mark in slot.marks.items() if mark != turn]
+        return found
+
+    def receive(self, port, frame, mac_error=False):
+        """What leaves for a frame that enters by ``port``: a list of (port, frame)."""
+        judged = self._judges[port].judge(frame, mac_error)
+        counts = self.port_counts[port]
+        if judged.verdict is not Verdict.TRIM:
+            counts[str(judged.reason)] += 1
+            to = self._forward[port]
+            return [(to, judged.bypass)] if judged.bypass is not None and to is not None else []
+        group = list(self._flows[port])[judged.flow]
+        running = self._running.get(group)
+        if running is None or port not in running.group.start_psn:
+            counts["stopped"] += 1
+            return []
+        if judged.length > self._slot_bytes:
+            counts["bounds"] += 1
+            return []
+        return self._contribute(group, running, port, judged)
+
+    def _contribute(self, group, running, port, judged):
+        counts = self.port_counts[port]
+        offset = (judged.psn - running.group.start_psn[port]) % _PSNS
+        slot, turn = running.place(offset)
+        ahead = (turn - slot.marks[port]) % running.turns
+        if ahead == 0:
+            counts["duplicates"] += 1
+            if slot.finished != turn or slot.result is None:
+                return []
+            counts["replays"] += 1
+            return [self._result(group, port, offset, slot)]
+        if ahead >= running.turns // 2:
+            counts["duplicates"] += 1
+            return []
+        # A window before this offset all children must have contributed, as that proves that they
+        # have what this slot held.
+        before, turn_before = running.place(offset - running.group.window)
+        if ahead > 1 or before.finished != turn_before:
+            counts["out_of_window"] += 1
+            return []
+        counts["contributions"] += 1
+        slot.marks[port] = turn
+        slot.payloads[port] = judged.payload
+        slot.congested |= judged.ecn == _CONGESTED
+        if any(mark != turn for mark in slot.marks.values()):
+            return []
+        return self._complete(group, running, offset)
+
+    def _complete(self, group, running, offset):
+        """All that come have come: a result to every member, or none."""
+        slot, turn = running.place(offset)
+        payloads, congested = slot.payloads, slot.congested
+        slot.payloads, slot.congested = {}, False
+        counts, context = self.group_counts[group], running.group
+        lengths = {len(payload) for payload in payloads.values()}
+        if len(lengths) > 1 or max(lengths) % ELEMENT_BYTES[context.dtype]:
+            counts["aborted"] += 1
+            slot.marks = dict.fromkeys(slot.marks, (turn - 1) % running.turns)
+            return []
+        missing = sum(1 << port for port in slot.marks if port not in payloads)
+        counts["results"] += 1
+        counts["flushed"] += bool(missing)
+        slot.finished = turn
+        slot.result = (reduce_payloads([payloads.get(port) for port in range(self._ports)],
+                                       context.operation, context.dtype, self._sum),
+                       congested, missing)
+        for port in slot.marks:
+            self.port_counts[port]["results"] += 1
+        return [self._result(group, port, offset, slot) for port in slot.marks]
+
+    def _result(self, group, port, offset, slot):
+        payload, congested, missing = slot.result
+        return port, self._templates[port, group].frame(
+            payload, offset, stride=self._slot_bytes, congested=congested, missing=missing)
+
+    def _check(self, group):
+        if not 0 <= group < self._groups:
+            raise GroupRefused("bad_group")
+
+    def _started(self, group):
+        self._check(group)
+        if group not in self._running:
+            raise GroupRefused("stopped")
+        return self._running[group]
