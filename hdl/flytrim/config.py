@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frozen configuration of a generated device: what can be chosen, checked once."""
+"""The frozen configurations of generated devices: what can be chosen, checked once."""
 
 from dataclasses import dataclass
 
-__all__ = ["CAM_FLOWS", "MAX_FRAME", "MIN_MAX_FRAME", "WIDTHS", "NicConfig"]
+__all__ = ["CAM_FLOWS", "MAX_FRAME", "MAX_PORTS", "MIN_MAX_FRAME", "SUMS", "TYPES", "WIDTHS",
+           "NicConfig", "SwitchConfig"]
 
 #: Widths of the data path in bits. Nothing else in the design knows which one it is.
 WIDTHS = (64, 128, 256, 512, 1024)
@@ -13,6 +14,12 @@ MAX_FRAME = 9216
 CAM_FLOWS = 64
 #: Shortest ``max_frame``: a full-size frame of standard Ethernet.
 MIN_MAX_FRAME = 1514
+#: Most ports of a switch.
+MAX_PORTS = 16
+#: Types of elements, as :class:`flytrim.fp32.element.ElementType` names them.
+TYPES = ("fp32", "int32", "bf16", "fp16")
+#: Ways to add numbers.
+SUMS = ("tree", "fused", "exact")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,3 +94,94 @@ class NicConfig:
     def queue_records(self):
         """Depth of the queue of metadata records."""
         return min(self.queue_beats, 512)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchConfig:
+    """Choices of a ``TrimSwitch``.
+
+    Parameters
+    ----------
+    ports : int
+        Ports, 2 to 16.
+    width : int
+        Bits a beat of each port; one of :data:`WIDTHS`.
+    groups : int
+        Groups at one time, 1 to 64; also the entries of each port's flow table, as flow n of a port
+        is that port's child of group n.
+    window : int
+        Packets that one child of all groups together may be ahead, 2 to 4,096, a power of two.
+        A port has slots for twice as many.
+    slot_bytes : int
+        Longest payload that is reduced, 64 to 8,192 bytes, a power of two, a beat at least.
+    max_frame : int
+        Longest frame in bytes, without FCS.
+    types : tuple of str
+        What elements may be; some of :data:`TYPES`.
+    sum : str
+        How numbers are added, one of :data:`SUMS`: two at a time, or all with one rounding.
+    latency : int or None
+        Cycles of a node of the tree, 3 to 11, or of a fused or exact sum; None is what suits most.
+    counters : bool
+        Count frames, contributions and results, and measure latency.
+    commit : int
+        What the registers ``build`` tell: 32 bits of the commit that the design is made from.
+    """
+
+    ports: int = 4
+    width: int = 512
+    groups: int = 16
+    window: int = 128
+    slot_bytes: int = 1024
+    max_frame: int = MAX_FRAME
+    types: tuple = ("fp32", "int32")
+    sum: str = "tree"
+    latency: int | None = None
+    counters: bool = True
+    commit: int = 0
+
+    def __post_init__(self):
+        if self.ports not in range(2, MAX_PORTS + 1):
+            raise ValueError(f"ports must be 2 to {MAX_PORTS}, not {self.ports!r}")
+        if self.groups not in range(1, CAM_FLOWS + 1):
+            raise ValueError(f"groups must be 1 to {CAM_FLOWS}, not {self.groups!r}")
+        # What a port has by itself is checked there.
+        port = self.port
+        if self.window not in (1 << n for n in range(1, 13)):
+            raise ValueError(f"window must be a power of two from 2 to 4096 packets, "
+                             f"not {self.window!r}")
+        if self.slot_bytes not in (1 << n for n in range(6, 14)):
+            raise ValueError(f"slot_bytes must be a power of two from 64 to 8192 bytes, "
+                             f"not {self.slot_bytes!r}")
+        if self.slot_bytes < port.lanes:
+            raise ValueError(f"slot_bytes must be a beat of {port.lanes} bytes at least, "
+                             f"not {self.slot_bytes!r}")
+        if not (isinstance(self.types, tuple) and self.types and set(self.types) <= set(TYPES)
+                and len(set(self.types)) == len(self.types)):
+            raise ValueError(f"types must be some of {', '.join(TYPES)}, each once, "
+                             f"not {self.types!r}")
+        if self.sum not in SUMS:
+            raise ValueError(f"sum must be one of {', '.join(SUMS)}, not {self.sum!r}")
+        if not (self.latency is None or isinstance(self.latency, int) and self.latency > 0):
+            raise ValueError(f"latency must be a number of cycles, not {self.latency!r}")
+
+    @property
+    def port(self):
+        """The :class:`NicConfig` of each port."""
+        return NicConfig(width=self.width, flows=self.groups, max_frame=self.max_frame,
+                         counters=self.counters, commit=self.commit)
+
+    @property
+    def lanes(self):
+        """Bytes a beat."""
+        return self.port.lanes
+
+    @property
+    def slots(self):
+        """Slots of a port: two windows."""
+        return 2 * self.window
+
+    @property
+    def slot_beats(self):
+        """Beats of a slot."""
+        return self.slot_bytes // self.lanes
