@@ -44,7 +44,7 @@ FIELD = re.compile("\x01([^\x02]*)\x02([^\x01']*)")
 EXCUSES = {re.compile(pattern): why for pattern, why in (
     ("dump_module", "constants that Yosys writes to wake simulators up"),
     (r" \$\d+(\[|:)", "values inside of expressions, without a name: not looked at one by one"),
-    (r"(payload|decision|record|_tdata|\bout|read__data|signature__data)(\$\d+)?\[",
+    (r"(payload|decision|record|_tdata|\bout|read__data|signature__data|port)(\$\d+)*\[",
      "structs as a whole, whose fields are named besides"),
     ("capability__|max_frame__|version__|build__|reduction__",
      "what the device was built with: constant"),
@@ -52,7 +52,7 @@ EXCUSES = {re.compile(pattern): why for pattern, why in (
     (r"a[wr]addr\[[01]\]", "addresses of words: constant"),
     ("wstrb|strobe", "the harness writes whole words; unit/test_register_bank.py writes bytes"),
     (r"[br]resp\[0\]", "OKAY and SLVERR differ in the other bit: constant"),
-    (r"status(__code)?\[3\]", "no status of this flow table has it: constant"),
+    (r"status(__code|\$\d+)?\[3\]", "no status of this flow table has it: constant"),
     (r"flow\[(6|7|8|9|1.)\]", "numbers of flows end at 63: constant"),
     (r"reason(\$\d+)?\[|damage\[", "codes of reasons that end below, or that this place never has"),
     (r"cut\[1[45]\]|length\[1[45]\]", "no payload has 16 KB: constant"),

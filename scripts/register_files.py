@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what is made from the register description: C header, IP-XACT, and a page to read.
+"""Writes what is made from the register descriptions: C headers, IP-XACT, and pages to read.
 
     python scripts/register_files.py [--html DIR] [FOLDER]
 
@@ -16,13 +16,17 @@ from peakrdl_ipxact import IPXACTExporter
 from systemrdl.node import RegNode
 
 from flytrim import __version__
-from flytrim.registers import load
+from flytrim.registers import load, load_switch
 
 FOLDER = Path(__file__).parents[1] / "fpga" / "registers"
+#: Each description, its source, the title of its page, and what the page is called.
+PAGES = ((load, "flytrim", "Registers", "README.md"),
+         (load_switch, "switch", "Registers of a switch", "switch.md"))
 PAGE = """\
-# Registers
+# {{ title }}
 
-Made from `hdl/flytrim/registers/flytrim.rdl` by `make registers`. {{ top.get_property("desc") }}
+Made from `hdl/flytrim/registers/{{ source }}.rdl` by `make registers`. \
+{{ top.get_property("desc") }}
 
 | address | register | meaning |
 |---|---|---|
@@ -54,7 +58,7 @@ Made from `hdl/flytrim/registers/flytrim.rdl` by `make registers`. {{ top.get_pr
 """
 
 
-def page(top):
+def page(top, source, title):
     """The description as Markdown."""
     registers = [node for node in top.descendants() if isinstance(node, RegNode)]
 
@@ -80,7 +84,7 @@ def page(top):
     }
     template = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True,
                                   keep_trailing_newline=True).from_string(PAGE)
-    return template.render(top=top, registers=registers, **helpers)
+    return template.render(top=top, source=source, title=title, registers=registers, **helpers)
 
 
 def _reset(field):
@@ -94,18 +98,20 @@ def _reset(field):
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
 @click.option("--html", type=click.Path(), metavar="DIR", help="Where to write pages, too.")
 def main(folder, html):
-    """Write all that is made from the register description."""
-    top = load()
+    """Write all that is made from the register descriptions."""
     folder.mkdir(parents=True, exist_ok=True)
-    CHeaderExporter().export(top, str(folder / "flytrim_registers.h"))
-    IPXACTExporter(vendor="flytrim", library="flytrim", version=__version__).export(
-        top, str(folder / "flytrim_registers.xml"))
-    (folder / "README.md").write_text(page(top))
+    for description, source, title, name in PAGES:
+        top = description()
+        made = f"{top.inst_name}_registers"
+        CHeaderExporter().export(top, str(folder / f"{made}.h"))
+        IPXACTExporter(vendor="flytrim", library="flytrim", version=__version__).export(
+            top, str(folder / f"{made}.xml"))
+        (folder / name).write_text(page(top, source, title))
     if html:
         # Not installed with the tests: nothing but this needs it.
         from peakrdl_html import HTMLExporter
 
-        HTMLExporter().export(top, html)
+        HTMLExporter().export([description() for description, *_ in PAGES], html)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from flytrim.telemetry.tally import Tally
 from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
 
-__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "QUEUE", "TALLY", "TOP", "TOTAL",
+__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "QUEUE", "SWITCH_PAGE", "TALLY", "TOP", "TOTAL",
            "blocks_verilog", "cam_flows", "encapsulator_verilog", "hash_verilog"]
 
 TOP = "blocks"
@@ -40,6 +40,8 @@ HASH = {"flows": 64, "slots": 4, "ports": 3, "kicks": 8}
 TALLY = {"rows": 8, "amounts": {"frames": 1, "bytes": 5}, "width": 8}
 TOTAL = {"bits": 5, "width": 8}
 COUNTED_FLOWS = 8
+#: So few that the rows of their counters are more.
+SWITCH_PAGE = {"ports": 3, "groups": 5}
 #: Cycles that a frame is under way before it is stamped.
 AHEAD = 9
 
@@ -95,6 +97,7 @@ def blocks_verilog(config):
         "flow_counters": FlowCounters(COUNTED_FLOWS),
         "latency": Latency(AHEAD),
         "bare": RegisterBank(registers.load(counters=False)),
+        "switch": RegisterBank(registers.load_switch(**SWITCH_PAGE)),
     })
 
 

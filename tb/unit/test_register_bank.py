@@ -8,14 +8,17 @@ Each test compares every output in every cycle, and every answer, with the descr
 import cocotb
 import harness
 import pytest
+from blocks import SWITCH_PAGE
 from register_bench import BankBench
 
 from flytrim.driver import Registers
-from flytrim.registers import load
+from flytrim.registers import load, load_switch
 
-#: The banks of the model: of a device that counts, and of one that does not.
-BANKS = {"bank": True, "bare": False}
-both = cocotb.parametrize(bank=tuple(BANKS))
+#: The banks of the model, each with its description: of a device that counts, of one that does not,
+#: and of what a switch has beside its ports.
+BANKS = {"bank": load(), "bare": load(counters=False), "switch": load_switch(**SWITCH_PAGE)}
+every = cocotb.parametrize(bank=tuple(BANKS))
+counting = cocotb.parametrize(bank=("bank", "switch"))
 #: Cycles behind a request by which it was answered, where nobody waits.
 LATE = 5
 CARRY = 0x0_FFFF_FFFF, 0x1_0000_0000
@@ -24,11 +27,11 @@ CARRY = 0x0_FFFF_FFFF, 0x1_0000_0000
 @pytest.mark.model
 def test_register_bank(blocks):
     model, parameters = blocks
-    assert harness.run(model, __name__, parameters=parameters) >= 16
+    assert harness.run(model, __name__, parameters=parameters) >= 26
 
 
 async def start(dut, bank="bank"):
-    bench = BankBench(dut, load(counters=BANKS[bank]), bank)
+    bench = BankBench(dut, BANKS[bank], bank)
     await bench.edges.start()
     await bench.edges.wait()
     return bench
@@ -67,7 +70,7 @@ def any_events(bench, rarely=3):
 
 
 @cocotb.test(timeout_time=0.5, timeout_unit="ms")
-@both
+@every
 async def ports_are_those_of_the_description(dut, bank):
     bench = await start(dut, bank)
     there = {handle._name.removeprefix(f"{bank}__") for handle in dut
@@ -76,7 +79,7 @@ async def ports_are_those_of_the_description(dut, bank):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-@both
+@every
 async def reset_gives_the_values_of_the_description(dut, bank):
     bench = await start(dut, bank)
     for _ in range(3):
@@ -99,7 +102,7 @@ async def reset_gives_the_values_of_the_description(dut, bank):
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-@both
+@every
 async def every_word_is_read_or_refused(dut, bank):
     bench = await start(dut, bank)
     for addresses in (range(0, 4096, 4), every_word(bench)):
@@ -119,7 +122,7 @@ async def every_word_is_read_or_refused(dut, bank):
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-@both
+@every
 async def every_word_takes_each_strobe_or_refuses(dut, bank):
     bench = await start(dut, bank)
     for address in every_word(bench):
@@ -143,8 +146,9 @@ async def device_that_does_not_count_refuses_its_counters(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def load_wins_over_a_write_of_the_same_cycle(dut):
-    bench = await start(dut)
+@counting
+async def load_wins_over_a_write_of_the_same_cycle(dut, bank):
+    bench = await start(dut, bank)
     for register in bench.oracle.written:
         fields, met = register.some(loadable=True), []
         for cycle in range(LATE) if fields else ():
@@ -162,8 +166,9 @@ async def load_wins_over_a_write_of_the_same_cycle(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def set_wins_over_a_clear_of_the_same_cycle(dut):
-    bench = await start(dut)
+@counting
+async def set_wins_over_a_clear_of_the_same_cycle(dut, bank):
+    bench = await start(dut, bank)
     for register in bench.oracle.written:
         for field in register.some(settable=True):
             others = sum((1 << each.width) - 1 << each.low
@@ -189,8 +194,9 @@ async def set_wins_over_a_clear_of_the_same_cycle(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def pulse_is_never_read(dut):
-    bench = await start(dut)
+@counting
+async def pulse_is_never_read(dut, bank):
+    bench = await start(dut, bank)
     pulses = [(register, field) for register in bench.oracle.written
               for field in register.some(pulse=True)]
     assert pulses
@@ -203,8 +209,9 @@ async def pulse_is_never_read(dut):
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-async def two_words_are_of_one_time(dut):
-    bench = await start(dut)
+@counting
+async def two_words_are_of_one_time(dut, bank):
+    bench = await start(dut, bank)
     narrow = [register.address for register in bench.oracle.registers if register.words == 1]
     for register in bench.oracle.registers:
         if register.words == 1:
@@ -233,7 +240,7 @@ async def two_words_are_of_one_time(dut):
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-@both
+@every
 async def random_accesses_under_random_hardware(dut, bank):
     bench = await start(dut, bank)
     bench.hardware = lambda: anything_shown(bench) | any_events(bench)

@@ -10,7 +10,7 @@ from bar import CONFIG, OFFSET, write_bar
 from systemrdl.node import FieldNode, RegNode
 
 from flytrim import __version__
-from flytrim.registers import load
+from flytrim.registers import load, load_switch
 
 ROOT = Path(__file__).parents[2]
 MADE, SOFTWARE = ROOT / "fpga" / "registers", ROOT / "fpga" / "software"
@@ -24,8 +24,9 @@ def test_files_are_those_of_the_description(tmp_path):
             f"{MADE / file.name} is stale: make registers")
 
 
-def test_everything_is_described():
-    for node in load().descendants():
+@pytest.mark.parametrize("description", [load, load_switch])
+def test_everything_is_described(description):
+    for node in description().descendants():
         if isinstance(node, (RegNode, FieldNode)):
             assert node.get_property("desc", default=None), node.get_path()
             for choice in (node.get_property("encode", default=None) or ()

@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register description, ``flytrim.rdl``, and what is made from it."""
+"""The register descriptions, ``flytrim.rdl`` and ``switch.rdl``, and what is made from them."""
 
 import functools
 from pathlib import Path
 
 from systemrdl import RDLCompiler
 
-__all__ = ["load"]
+__all__ = ["load", "load_switch", "switch_rows"]
 
 
 @functools.cache
 def load(*, counters=True):
-    """The compiled description: the top ``AddrmapNode``, of a device with or without counters."""
+    """The description of a TrimNic or a switch's port, with or without counters: its top node."""
+    return _compiled("flytrim", COUNTERS=counters)
+
+
+@functools.cache
+def load_switch(*, ports=16, groups=64, counters=True):
+    """The description of a switch's own registers."""
+    return _compiled("switch", PORTS=ports, PORT_ROWS=switch_rows(ports),
+                     GROUP_ROWS=switch_rows(groups), COUNTERS=counters)
+
+
+def switch_rows(count):
+    """Rows of counters that so many ports or groups have: a power of two."""
+    return 1 << max(1, (count - 1).bit_length())
+
+
+def _compiled(name, **parameters):
     compiler = RDLCompiler()
-    compiler.compile_file(str(Path(__file__).with_name("flytrim.rdl")))
-    return compiler.elaborate(parameters={"COUNTERS": counters}).top
+    compiler.compile_file(str(Path(__file__).with_name(f"{name}.rdl")))
+    return compiler.elaborate(parameters=parameters).top
