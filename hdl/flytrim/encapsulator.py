@@ -164,15 +164,17 @@ class Encapsulator(wiring.Component):
         m.d.sync += held.eq(turned)
         chains = Signal(len(EXTENSIONS), reset_less=True)
         m.d.sync += chains.eq(Mux(load, uses, chains))
-        headers = HeaderStack(current.record, current.udp_words, current.ip_words,
+        headers = HeaderStack(m, current.record, current.udp_words, current.ip_words,
                               chosen(uses, chains, HeaderStack.extension_bits, "chains"))
         kinds = chosen(Cat(new.header.ipv6, new.header.tagged),
                        Cat(current.record.header.ipv6, current.record.header.tagged),
                        2 * 8 * HeaderStack.size, "kind")
         numbers = Copies(m, next_at, 2 * self._width, name="at")
 
-        def header_lane(lane, make):
-            stacks = [make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
+        def stacks(make):
+            return [make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
+
+        def header_lane(lane, stacks):
             return select(
                 (numbers.of(2 * 8 * lane)[number],
                  Array(each[n] for each in stacks)[kinds.of(2 * 8 * n)])
@@ -184,15 +186,16 @@ class Encapsulator(wiring.Component):
         behind_header, behind_beat = ~before & take.replicate(words + 1), before & took.replicate(
             words + 1)
         wire, masked = [], []
+        wire_stacks, masked_stacks = stacks(headers.wire), stacks(headers.masked)
         special = {n % lanes for n in HeaderStack.differs()}
         for lane in range(lanes):
             slot, byte = (lane + SLOT_OFFSET) // WORD, slice(8 * lane, 8 * lane + 8)
             payload = select([(behind_header[slot], turned[byte]), (behind_beat[slot], held[byte])])
             wire.append(Signal(8, name=f"wire_{lane}", reset_less=True))
-            m.d.sync += wire[-1].eq(header_lane(lane, headers.wire) | payload)
+            m.d.sync += wire[-1].eq(header_lane(lane, wire_stacks) | payload)
             if lane in special:
                 masked.append(Signal(8, name=f"masked_{lane}", reset_less=True))
-                m.d.sync += masked[-1].eq(header_lane(lane, headers.masked) | payload)
+                m.d.sync += masked[-1].eq(header_lane(lane, masked_stacks) | payload)
             else:
                 masked.append(wire[-1])
 

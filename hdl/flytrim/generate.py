@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verilog of the tops: the same text for the same configuration, wherever and whenever made."""
 
-import re
-
 from amaranth.back import verilog
 
 from . import __version__
 from .fp32.product import ValidAdder
 from .fp32.tree import ReductionTree
 from .nic import TrimNic
+from .switch import TrimSwitch
 from .synth.lanes import Lanes
+from .verilog import tidy
 
-__all__ = ["adder_verilog", "lanes_verilog", "nic_verilog", "tree_verilog"]
-
-#: Rows of a memory that one ``initial`` block sets. Yosys takes time with the square of that: the
-#: largest flow table in one block would take it hours, in blocks of this size it takes seconds.
-ROWS = 128
-_INITIAL = re.compile(r"^  initial begin\n((?:    \w+\[\d+\] = .*;\n)+)  end\n", re.MULTILINE)
+__all__ = ["adder_verilog", "lanes_verilog", "nic_verilog", "switch_verilog", "tree_verilog"]
 
 
 def nic_verilog(config):
@@ -32,6 +27,22 @@ def nic_verilog(config):
     return _text("flytrim_nic", TrimNic(config), (
         f"width {config.width} bits, {config.flows} flows, max_frame {config.max_frame} bytes, "
         f"side band {config.side_width} bits"))
+
+
+def switch_verilog(config):
+    """Verilog of a ``TrimSwitch`` with top module ``flytrim_switch``.
+
+    Parameters
+    ----------
+    config : flytrim.config.SwitchConfig
+        What to build.
+
+    Returns the text.
+    """
+    return _text("flytrim_switch", TrimSwitch(config), (
+        f"{config.ports} ports, width {config.width} bits, {config.groups} groups, window "
+        f"{config.window} packets of {config.slot_bytes} bytes, types {' '.join(config.types)}, "
+        f"sum {config.sum}"))
 
 
 def adder_verilog(latency):
@@ -76,10 +87,4 @@ def _text(name, top, choices):
     )
     # Without source locations: they hold absolute paths of the machine that generates.
     text = verilog.convert(top, name=name, emit_src=False, strip_internal_attrs=True)
-    return head + _INITIAL.sub(_in_blocks, text)
-
-
-def _in_blocks(initial):
-    rows = initial[1].splitlines(keepends=True)
-    return "".join(f"  initial begin\n{''.join(rows[n:n + ROWS])}  end\n"
-                   for n in range(0, len(rows), ROWS))
+    return head + tidy(text)

@@ -60,7 +60,7 @@ class IcrcGenerator(wiring.Component):
         ]
         # Second cycle: the product.
         share = Signal(32, reset_less=True)
-        m.d.sync += share.eq(_product(added, power))
+        m.d.sync += share.eq(_product(m, added, power))
 
         # Third cycle: the register moves on.
         first = delayed(m, self.first, self.latency, name="first")
@@ -75,12 +75,14 @@ class IcrcGenerator(wiring.Component):
         return m
 
 
-def _product(a, b):
+def _product(m, a, b):
     """``a * b`` modulo the polynomial of the CRC."""
-    terms = [Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
-             for degree in range(63)]
+    terms = Signal(63)
+    m.d.comb += terms.eq(Cat(
+        Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
+        for degree in range(63)))
     columns = [ONE]
     while len(columns) < len(terms):
         last = columns[-1]
         columns.append(last >> 1 ^ (POLYNOMIAL if last & 1 else 0))
-    return linear(columns, Cat(terms))
+    return linear(columns, terms)

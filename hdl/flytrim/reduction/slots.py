@@ -126,8 +126,8 @@ class Slots(wiring.Component):
         """First register: the packet with its offset and its group's slots."""
         record = self.meta.payload.record
         offset, offset_valid = Signal(data.StructLayout({
-            **self._common, "group": GROUP_BITS, "life": LIFE_BITS, "member": 1, "offset": OFFSET_BITS,
-            "base": SLOT_BITS, "last": SLOT_BITS}), name="offset",
+            **self._common, "group": GROUP_BITS, "life": LIFE_BITS, "member": 1,
+            "offset": OFFSET_BITS, "base": SLOT_BITS, "last": SLOT_BITS}), name="offset",
             reset_less=True), Signal()
         m.submodules.places = places = memory.Memory(
             shape=ChildPlace, depth=max(2, self._config.groups), init=[])
