@@ -92,3 +92,9 @@ def nic(width):
 def blocks(width):
     """(model, parameters) of all blocks of this width side by side."""
     return _build(blocks_top.TOP, width), CONFIGS[width]
+
+
+@pytest.fixture(scope="session")
+def control():
+    """Model of the control plane of a switch, whatever the width."""
+    return harness.build(blocks_top.control_verilog(), blocks_top.TOP)

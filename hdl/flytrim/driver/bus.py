@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to the registers of a device: what a bus is, and the one of a file that is memory."""
+"""Ways to the registers of a device: what a bus is, a part of one, and a file that is memory."""
 
 import contextlib
 import ctypes
@@ -9,7 +9,11 @@ from typing import Protocol
 
 from ..errors import InputError
 
-__all__ = ["Bus", "BusClosed", "BusError", "MappedFile"]
+__all__ = ["PAGE_BYTES", "Bus", "BusClosed", "BusError", "MappedFile", "MappedPages",
+           "ShiftedBus"]
+
+#: Bytes of a page of registers.
+PAGE_BYTES = 4096
 
 
 class BusError(Exception):
@@ -50,7 +54,7 @@ class MappedFile:
     Raises ``InputError`` where that cannot be done.
     """
 
-    def __init__(self, path, *, offset=0, size=4096):
+    def __init__(self, path, *, offset=0, size=PAGE_BYTES):
         if offset % mmap.ALLOCATIONGRANULARITY:
             raise InputError(f"{path}: cannot be mapped from {offset:#x}: the offset must be a "
                              f"multiple of {mmap.ALLOCATIONGRANULARITY:#x}")
@@ -92,3 +96,54 @@ class MappedFile:
             raise BusError(f"{address:#x} is no word of the {4 * len(self._words):,} bytes that "
                            f"are mapped")
         return address // 4
+
+
+class MappedPages:
+    """The same of any number of pages, each of which is mapped when it is first asked for.
+
+    So nothing has to be known of the size of what is there but that the first page is.
+    """
+
+    def __init__(self, path, *, offset=0):
+        self._path, self._offset = path, offset
+        self._open = contextlib.ExitStack()
+        self._pages = {}
+        self._page(0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._open.close()
+
+    def read(self, address):
+        return self._page(address // PAGE_BYTES).read(address % PAGE_BYTES)
+
+    def write(self, address, value):
+        self._page(address // PAGE_BYTES).write(address % PAGE_BYTES, value)
+
+    def _page(self, number):
+        if number not in self._pages:
+            self._pages[number] = self._open.enter_context(
+                MappedFile(self._path, offset=self._offset + number * PAGE_BYTES))
+        return self._pages[number]
+
+
+class ShiftedBus:
+    """The part of a bus that starts at an address: of a port of a switch, for instance.
+
+    Parameters
+    ----------
+    bus : Bus
+    offset : int
+        What is added to each address.
+    """
+
+    def __init__(self, bus, offset):
+        self._bus, self._offset = bus, offset
+
+    def read(self, address):
+        return self._bus.read(self._offset + address)
+
+    def write(self, address, value):
+        self._bus.write(self._offset + address, value)

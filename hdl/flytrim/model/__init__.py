@@ -6,6 +6,7 @@ It knows the wire formats from its own tables and shares only the words of
 """
 
 from .flow import Flow
+from .group import Child, Group, Header
 from .nic import Judgement, NicModel
 
-__all__ = ["Flow", "Judgement", "NicModel"]
+__all__ = ["Child", "Flow", "Group", "Header", "Judgement", "NicModel"]
