@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SwitchControl: what its registers do, and the driver of a switch, over the whole control plane."""
+"""SwitchControl: what its registers do; the driver of a switch over the whole control plane."""
 
 import functools
 import random
