@@ -27,13 +27,12 @@ from flytrim.stream import Queue
 from flytrim.stripper import Stripper
 from flytrim.switch_control import SwitchControl
 from flytrim.telemetry.flow_counters import FlowCounters
-from flytrim.telemetry.gather import Gather
 from flytrim.telemetry.latency import Latency
 from flytrim.telemetry.tally import Tally
 from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
 
-__all__ = ["AHEAD", "COUNTED_FLOWS", "GATHER", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
+__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
            "hash_verilog"]
 
@@ -51,7 +50,6 @@ SWITCH_PAGE = {"ports": 3, "groups": 5}
 SWITCH = SwitchConfig(**SWITCH_PAGE, width=64, window=8, slot_bytes=64, types=("fp32", "bf16"),
                       sum="fused", commit=0x89ABCDEF)
 PAGES = 5
-GATHER = {"rows": 4, "names": ("first", "second")}
 #: Cycles that a frame is under way before it is stamped.
 AHEAD = 9
 
@@ -117,7 +115,6 @@ def control_verilog():
         "pages": AxilPages(PAGES),
         "plane": ControlPlane(SWITCH),
         "bare": SwitchControl(dataclasses.replace(SWITCH, counters=False)),
-        "gather": Gather(**GATHER),
     })
 
 

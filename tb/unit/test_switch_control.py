@@ -47,7 +47,7 @@ NOTHING = SwitchCounts(SWITCH).const({}).as_bits()
 
 @pytest.mark.model
 def test_switch_control(control):
-    assert harness.run(control, __name__) >= 12
+    assert harness.run(control, __name__) >= 15
 
 
 class Bench:
@@ -63,7 +63,7 @@ class Bench:
     def __init__(self, dut):
         self.dut, self.rng, self.edges = dut, random.Random(cocotb.RANDOM_SEED), Edges(dut)
         self.master = AxiLite(dut, "plane__bus_", self.rng)
-        AxiLite(dut, "bare__axil", self.rng)
+        self.bare = AxiLite(dut, "bare__axil", self.rng)
         self.commands, self.templates, self.flows = [], [], []
         self.outcome, self.pause, self._running = GroupStatus.DONE, 3, None
         self._waited = 0
@@ -421,6 +421,19 @@ async def everything_is_counted(dut, rate):
         for group in range(SWITCH.groups):
             assert await bench.run(lambda switch, group=group: switch.group_counters(
                 group)) == GroupCounters(*(counted["group", group, lane] for lane in lanes))
+
+
+@cocotb.test(**LIMIT)
+async def a_switch_that_does_not_count_says_so_and_refuses_its_counters(dut):
+    bench = await Bench(dut).start()
+    assert not await bench.bare.read(REGISTERS.address("features"))
+    counters = [name for name in REGISTERS if name.startswith("counters.")]
+    assert len(counters) > 40
+    for name in counters:
+        with pytest.raises(AxiLiteError, match="answered 2"):
+            await bench.bare.read(REGISTERS.address(name))
+    await bench.bare.write(REGISTERS.address("forward[2]"), 1 << 8 | 1)
+    assert int(dut.bare__forward.value) == (1 << 4 | 1) << 10
 
 
 @cocotb.test(**LIMIT)

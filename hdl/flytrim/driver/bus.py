@@ -99,34 +99,42 @@ class MappedFile:
 
 
 class MappedPages:
-    """The same of any number of pages, each of which is mapped when it is first asked for.
+    """The same of as many pages as are asked for: of a switch, whose ports tell how many it has.
 
-    So nothing has to be known of the size of what is there but that the first page is.
+    Mapped anew where one is beyond. A page that is not there raises :class:`BusError`, but the
+    first, which raises ``InputError``.
     """
 
     def __init__(self, path, *, offset=0):
         self._path, self._offset = path, offset
-        self._open = contextlib.ExitStack()
-        self._pages = {}
-        self._page(0)
+        self._mapped, self._pages = MappedFile(path, offset=offset), 1
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self._open.close()
+        self._mapped.close()
 
     def read(self, address):
-        return self._page(address // PAGE_BYTES).read(address % PAGE_BYTES)
+        self._reach(address)
+        return self._mapped.read(address)
 
     def write(self, address, value):
-        self._page(address // PAGE_BYTES).write(address % PAGE_BYTES, value)
+        self._reach(address)
+        self._mapped.write(address, value)
 
-    def _page(self, number):
-        if number not in self._pages:
-            self._pages[number] = self._open.enter_context(
-                MappedFile(self._path, offset=self._offset + number * PAGE_BYTES))
-        return self._pages[number]
+    def _reach(self, address):
+        pages = address // PAGE_BYTES + 1
+        if pages <= self._pages:
+            return
+        # In one piece from the start: to a UIO device an offset means another map.
+        try:
+            more = MappedFile(self._path, offset=self._offset, size=pages * PAGE_BYTES)
+        except InputError:
+            raise BusError(f"{address:#x} is beyond the {self._pages * PAGE_BYTES:,} bytes that "
+                           f"can be mapped") from None
+        self._mapped.close()
+        self._mapped, self._pages = more, pages
 
 
 class ShiftedBus:

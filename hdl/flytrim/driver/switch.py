@@ -10,7 +10,7 @@ from .bus import PAGE_BYTES, ShiftedBus
 from .device import Device
 from .group_fields import group_fields, header_fields
 from .opened import opened
-from .page import DeviceError, Page
+from .page import DeviceError, DeviceGone, Page
 from .registers import Registers
 from .switch_counters import read_group_counters, read_switch_counters
 
@@ -205,14 +205,19 @@ class Switch(Page):
 
 
 def _find(bus, every):
-    """The number of the page of the switch: the first that is none of a port."""
+    """The number of the page of the switch: the first behind those of ports."""
+    ours, of_port = (each.reset("id")["magic"] for each in (every, Registers()))
     for number in range(MAX_PORTS + 1):
-        page = Page(ShiftedBus(bus, number * PAGE_BYTES), every)
-        magic = page.read("id")["magic"]
-        if magic == every.reset("id")["magic"]:
+        try:
+            magic = Page(ShiftedBus(bus, number * PAGE_BYTES), every).read("id")["magic"]
+        except DeviceError as error:
+            if number and not isinstance(error, DeviceGone):
+                raise DeviceError(f"{error}; a switch has registers of its own behind those of "
+                                  f"its ports, and this is none") from None
+            raise
+        if magic == ours:
             return number
-        if magic != Registers().reset("id")["magic"]:
+        if magic != of_port:
             break
-    raise DeviceError(f"register id of page {number} reads {magic:#010x}, not "
-                      f"{every.reset('id')['magic']:#010x}: this is no flytrim switch, or its "
-                      f"registers are elsewhere")
+    raise DeviceError(f"register id of page {number} reads {magic:#010x}, not {ours:#010x}: this "
+                      f"is no flytrim switch, or its registers are elsewhere")
