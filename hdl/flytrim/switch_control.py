@@ -51,8 +51,8 @@ class SwitchControl(wiring.Component):
     template_write, template_port, template_group, template : strobe: these headers are from now on
         those of the group's results for the port
     forward : :class:`Route` of frames of each port that are not reduced
-    stragglers : stream of :class:`Straggler`; taken while software has been told of none
-    aborts : stream of :class:`Aborted`, alike
+    straggler : stream of :class:`Straggler`; taken while software has been told of none
+    aborted : stream of :class:`Aborted`, alike
     counts : see :class:`~flytrim.telemetry.SwitchCounts`
     """
 
@@ -73,8 +73,8 @@ class SwitchControl(wiring.Component):
             "template_group": Out(GROUP_BITS),
             "template": Out(Template),
             "forward": Out(data.ArrayLayout(Route, config.ports)),
-            "stragglers": In(stream.Signature(Straggler)),
-            "aborts": In(stream.Signature(Aborted)),
+            "straggler": In(stream.Signature(Straggler)),
+            "aborted": In(stream.Signature(Aborted)),
             "counts": In(SwitchCounts(config)),
         })
 
@@ -89,10 +89,10 @@ class SwitchControl(wiring.Component):
             m.d.comb += [route.port.eq(getattr(bank, f"forward_{port}__port")),
                          route.enable.eq(getattr(bank, f"forward_{port}__enable"))]
         events = self._run_commands(m, bank) | {
-            "straggler": self._hold(m, bank, "straggler", self.stragglers, {
+            "straggler": self._hold(m, bank, "straggler", self.straggler, {
                 "straggler__offset": "offset", "straggler__group": "group",
                 "straggler_missing__ports": "missing"}),
-            "aborted": self._hold(m, bank, "aborted", self.aborts, {
+            "aborted": self._hold(m, bank, "aborted", self.aborted, {
                 f"aborted__{field}": field for field in ("offset", "group", "cause")}),
         }
         status, enable = "interrupt_status", "interrupt_enable"
