@@ -29,6 +29,9 @@ BENCHES = {
     "axis.py": "receive", "flow_cam.py": "flow_cam", "flow_hash.py": "flow_hash",
     "flow_hand.py": "flow_hash", "flow_overflow.py": "flow_hash", "port_table.py": "flow_hash",
     "registers/__init__.py": "register_bank", "registers/bank.py": "register_bank",
+    "switch_control.py": "switch_control",
+    "axil_pages.py": "axil_pages",
+    **{f"telemetry/{part}.py": "switch_control" for part in ("gather", "switch_telemetry")},
     "stream/queue.py": "queue",
     **{f"telemetry/{part}.py": "counters" for part in
        ("total", "counters", "tally", "flow_counters", "latency")},

@@ -4,15 +4,19 @@
 A port of a block is named ``<block>__<member>``, one of a stream ``<block>__i__valid`` and so on.
 """
 
+import dataclasses
+
 from amaranth import Module
 from amaranth.back import verilog
 from amaranth.hdl import Const, Elaboratable, Value
+from control_plane import ControlPlane
 
 from flytrim import registers
 from flytrim.admission import Admission
+from flytrim.axil_pages import AxilPages
 from flytrim.axis import PacketSink
 from flytrim.classifier import Classifier
-from flytrim.config import CAM_FLOWS
+from flytrim.config import CAM_FLOWS, SwitchConfig
 from flytrim.encapsulator import Encapsulator
 from flytrim.flow_cam import FlowCam
 from flytrim.flow_hash import FlowHash
@@ -22,14 +26,16 @@ from flytrim.parser import Parser
 from flytrim.registers.bank import RegisterBank
 from flytrim.stream import Queue
 from flytrim.stripper import Stripper
+from flytrim.switch_control import SwitchControl
 from flytrim.telemetry.flow_counters import FlowCounters
 from flytrim.telemetry.latency import Latency
 from flytrim.telemetry.tally import Tally
 from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
 
-__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "QUEUE", "SWITCH_PAGE", "TALLY", "TOP", "TOTAL",
-           "blocks_verilog", "cam_flows", "encapsulator_verilog", "hash_verilog"]
+__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
+           "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
+           "encapsulator_verilog", "hash_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -40,8 +46,11 @@ HASH = {"flows": 64, "slots": 4, "ports": 3, "kicks": 8}
 TALLY = {"rows": 8, "amounts": {"frames": 1, "bytes": 5}, "width": 8}
 TOTAL = {"bits": 5, "width": 8}
 COUNTED_FLOWS = 8
-#: So few that the rows of their counters are more.
+#: So few that there are addresses beyond them, and that the rows of their counters are more.
 SWITCH_PAGE = {"ports": 3, "groups": 5}
+SWITCH = SwitchConfig(**SWITCH_PAGE, width=64, window=8, slot_bytes=64, types=("fp32", "bf16"),
+                      sum="fused", commit=0x89ABCDEF)
+PAGES = 5
 #: Cycles that a frame is under way before it is stamped.
 AHEAD = 9
 
@@ -98,6 +107,15 @@ def blocks_verilog(config):
         "latency": Latency(AHEAD),
         "bare": RegisterBank(registers.load(counters=False)),
         "switch": RegisterBank(registers.load_switch(**SWITCH_PAGE)),
+    })
+
+
+def control_verilog():
+    """Verilog of the control plane of a switch, top module :data:`TOP`."""
+    return _verilog({
+        "pages": AxilPages(PAGES),
+        "plane": ControlPlane(SWITCH),
+        "bare": SwitchControl(dataclasses.replace(SWITCH, counters=False)),
     })
 
 

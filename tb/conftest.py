@@ -4,11 +4,14 @@
 import functools
 import os
 import random
+import re
+import sys
 
 import blocks as blocks_top
 import harness
 import pytest
 
+from flytrim import cli
 from flytrim.config import NicConfig
 from flytrim.generate import nic_verilog
 
@@ -92,3 +95,28 @@ def nic(width):
 def blocks(width):
     """(model, parameters) of all blocks of this width side by side."""
     return _build(blocks_top.TOP, width), CONFIGS[width]
+
+
+@pytest.fixture(scope="session")
+def control():
+    """Model of the control plane of a switch, whatever the width."""
+    return harness.build(blocks_top.control_verilog(), blocks_top.TOP)
+
+
+#: What a command says that has to compile first.
+COMPILING = re.compile(r"flytrim: compiling \d+ bits of hardware, once: about a minute\n")
+
+
+@pytest.fixture
+def flytrim(monkeypatch, capsys):
+    """Runs the command; gives exit status, standard output, standard error.
+
+    Whether something had to be compiled first depends on the cache, so that line is left out.
+    """
+    def flytrim(*args):
+        monkeypatch.setattr(sys, "argv", ["flytrim", *args])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, COMPILING.sub("", err)
+    return flytrim

@@ -24,6 +24,8 @@ class Response(enum.IntEnum):
 
     OKAY = 0
     SLVERR = 2
+    #: Nothing has this address.
+    DECERR = 3
 
 
 class AxiLite(wiring.Signature):

@@ -4,7 +4,6 @@
 import gc
 import json
 import os
-import re
 import struct
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from bar import OFFSET, write_bar
 
-from flytrim import cli, flows
+from flytrim import flows
 from flytrim.config import NicConfig
 from flytrim.model import NicModel
 from flytrim.sim.capture import Capture
@@ -74,22 +73,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def flytrim(monkeypatch, capsys):
-    """Runs the command; gives exit status, standard output, standard error.
-
-    Whether something had to be compiled first depends on the cache, so that line is left out.
-    """
-    def flytrim(*args):
-        monkeypatch.setattr(sys, "argv", ["flytrim", *args])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, COMPILING.sub("", err)
-    return flytrim
-
-
-COMPILING = re.compile(r"flytrim: compiling \d+ bits of hardware, once: about a minute\n")
 SIM = ("sim", "capture.pcap", "--flows", "flows.toml", "--out", "out")
 
 
@@ -386,6 +369,13 @@ def test_refuses_bad_input_in_one_line_and_writes_nothing(folder, flytrim, case)
     gc.collect()
     assert (status, out, err) == (2, "", f"flytrim: {message}\n")
     assert sorted(os.listdir()) == before
+
+
+def test_a_file_of_a_switch_says_how_to_run_it(folder, flytrim):
+    (folder / "flows.toml").write_text(FLOWS + 'action = "reduce"\n[[group]]\nname = "g0"\n')
+    assert flytrim(*SIM) == (2, "", (
+        "flytrim: flows.toml: [[group]] is for a switch: run it with flytrim sim --top switch, or "
+        "remove it\n"))
 
 
 def test_registers_are_read_and_written_by_name(folder, flytrim):

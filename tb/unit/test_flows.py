@@ -20,6 +20,7 @@ dqpn = 0x11
 
 OVERLAP = ('flow "w1": overlaps flow "w0", they differ only in vlan or udp_sport: give one another '
            'dqpn or remove it')
+OF_A_SWITCH = "is for a switch: run it with flytrim sim --top switch, or"
 
 
 @pytest.fixture
@@ -82,7 +83,9 @@ def test_reads_the_device_and_every_key(load):
     ("[devise]", 'unknown key "devise": did you mean "device"?'),
     ("device = 3", "device must be a table: write [device]"),
     ("[flow]", "flow must be a list of tables: write [[flow]]"),
-    ("[[group]]", "[[group]] needs a later version: remove it"),
+    ("[[group]]", f"[[group]] {OF_A_SWITCH} remove it"),
+    *((f"[device]\n{key} = 4", f"[device]: {key} {OF_A_SWITCH} remove it")
+      for key in ("ports", "groups", "window", "slot_bytes", "forward")),
     ("[device]\nwidth = 48" + W0,
      "[device]: width = 48: must be 64, 128, 256, 512 or 1024 bits"),
     ("[device]\nwidht = 64" + W0, '[device]: unknown key "widht": did you mean "width"?'),
@@ -123,13 +126,14 @@ def test_reads_the_device_and_every_key(load):
      'flow "w0": excess = "cut" has no length to cut to: add message_bytes'),
     (W0 + 'icrc = "verify"', 'flow "w0": icrc = "verify": must be "check" or "ignore"'),
     (W0 + "icrc = true", 'flow "w0": icrc = true: must be "check" or "ignore"'),
-    (W0 + 'action = "reduce"', 'flow "w0": action = "reduce" needs a later version: write "trim"'),
+    (W0 + 'action = "reduce"', f'flow "w0": action = "reduce" {OF_A_SWITCH} write "trim"'),
+    *((W0 + f"{key} = 1", f'flow "w0": {key} {OF_A_SWITCH} remove it')
+      for key in ("port", "start_psn", "header")),
     (W0 + 'action = "reassemble"',
      'flow "w0": action = "reassemble" needs a later version: write "trim"'),
     (W0 + 'action = "pass"', 'flow "w0": action = "pass": must be "trim"'),
     *((W0 + f"{key} = 1", f'flow "w0": {key} needs a later version: remove it')
-      for key in ("path_mtu", "start_psn", "order", "buffer", "port", "lean_id", "flush_ns",
-                  "header")),
+      for key in ("path_mtu", "order", "buffer", "lean_id", "flush_ns")),
     (W0 + W0, '[[flow]] 2: name = "w0" is taken by [[flow]] 1: choose another'),
     (W0 + W0.replace("w0", "w1"),
      ('flow "w1": has the key of flow "w0" (10.0.0.1 to 10.0.0.9, port 4791, QP 0x11): '

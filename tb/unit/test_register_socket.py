@@ -182,9 +182,9 @@ def test_the_driver_says_what_is_refused_and_when_the_simulation_is_over(program
                 bus.write(8, 0)
             with pytest.raises(BusError, match="^read of 0x1000: DECERR$"):
                 bus.read(0x1000)
-            with pytest.raises(InputError, match=(
-                    "registers: is a simulation, whose registers start at 0, not at 0x1000: leave "
-                    "the offset out")), Device.open(path, offset=0x1000):
+            with pytest.raises(DeviceError, match=(
+                    "registers: register id: read of 0x1000: DECERR")), Device.open(
+                        path, offset=0x1000):
                 pass
         assert not os.path.exists(path)
         for access in (lambda: device.read("scratch"), lambda: device.write("scratch", bits=0)):

@@ -15,6 +15,7 @@ from .generate import generate
 from .monitor import monitor
 from .regs import regs
 from .run import find, sim
+from .size import size
 from .synth import synth
 
 __all__ = ["cli", "main"]
@@ -26,7 +27,7 @@ def cli():
     """Packet-trimming hardware for collective traffic: simulate it, generate it, watch it."""
 
 
-for command in (sim, find, regs, monitor, generate, synth):
+for command in (sim, find, regs, monitor, size, generate, synth):
     cli.add_command(command)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to the registers of a device: what a bus is, and the one of a file that is memory."""
+"""Ways to the registers of a device: what a bus is, a part of one, and a file that is memory."""
 
 import contextlib
 import ctypes
@@ -9,7 +9,11 @@ from typing import Protocol
 
 from ..errors import InputError
 
-__all__ = ["Bus", "BusClosed", "BusError", "MappedFile"]
+__all__ = ["PAGE_BYTES", "Bus", "BusClosed", "BusError", "MappedFile", "MappedPages",
+           "ShiftedBus"]
+
+#: Bytes of a page of registers.
+PAGE_BYTES = 4096
 
 
 class BusError(Exception):
@@ -50,7 +54,7 @@ class MappedFile:
     Raises ``InputError`` where that cannot be done.
     """
 
-    def __init__(self, path, *, offset=0, size=4096):
+    def __init__(self, path, *, offset=0, size=PAGE_BYTES):
         if offset % mmap.ALLOCATIONGRANULARITY:
             raise InputError(f"{path}: cannot be mapped from {offset:#x}: the offset must be a "
                              f"multiple of {mmap.ALLOCATIONGRANULARITY:#x}")
@@ -92,3 +96,62 @@ class MappedFile:
             raise BusError(f"{address:#x} is no word of the {4 * len(self._words):,} bytes that "
                            f"are mapped")
         return address // 4
+
+
+class MappedPages:
+    """The same of as many pages as are asked for: of a switch, whose ports tell how many it has.
+
+    Mapped anew where one is beyond. A page that is not there raises :class:`BusError`, but the
+    first, which raises ``InputError``.
+    """
+
+    def __init__(self, path, *, offset=0):
+        self._path, self._offset = path, offset
+        self._mapped, self._pages = MappedFile(path, offset=offset), 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._mapped.close()
+
+    def read(self, address):
+        self._reach(address)
+        return self._mapped.read(address)
+
+    def write(self, address, value):
+        self._reach(address)
+        self._mapped.write(address, value)
+
+    def _reach(self, address):
+        pages = address // PAGE_BYTES + 1
+        if pages <= self._pages:
+            return
+        # In one piece from the start: to a UIO device an offset means another map.
+        try:
+            more = MappedFile(self._path, offset=self._offset, size=pages * PAGE_BYTES)
+        except InputError:
+            raise BusError(f"{address:#x} is beyond the {self._pages * PAGE_BYTES:,} bytes that "
+                           f"can be mapped") from None
+        self._mapped.close()
+        self._mapped, self._pages = more, pages
+
+
+class ShiftedBus:
+    """The part of a bus that starts at an address: of a port of a switch, for instance.
+
+    Parameters
+    ----------
+    bus : Bus
+    offset : int
+        What is added to each address.
+    """
+
+    def __init__(self, bus, offset):
+        self._bus, self._offset = bus, offset
+
+    def read(self, address):
+        return self._bus.read(self._offset + address)
+
+    def write(self, address, value):
+        self._bus.write(self._offset + address, value)

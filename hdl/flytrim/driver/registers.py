@@ -25,16 +25,16 @@ class Choice(NamedTuple):
 
 
 class Registers:
-    """The registers of a device, by the names of the description such as ``flow.src[0]``.
+    """Registers by the names of their description such as ``flow.src[0]``.
 
     Parameters
     ----------
-    counters : bool
-        Whether the device counts.
+    top : systemrdl.node.AddrmapNode or None
+        The description, that of a device that counts if not given.
     """
 
-    def __init__(self, *, counters=True):
-        top = registers.load(counters=counters)
+    def __init__(self, top=None):
+        top = top or registers.load()
         self._nodes = {node.get_rel_path(top): node for node in top.descendants(unroll=True)
                        if isinstance(node, RegNode)}
 

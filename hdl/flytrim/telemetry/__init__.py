@@ -3,6 +3,7 @@
 
 from .flow_counters import FlowCounters
 from .latency import CYCLE_BITS
+from .switch_telemetry import SwitchCounts, SwitchTelemetry
 from .telemetry import Telemetry
 
-__all__ = ["CYCLE_BITS", "FlowCounters", "Telemetry"]
+__all__ = ["CYCLE_BITS", "FlowCounters", "SwitchCounts", "SwitchTelemetry", "Telemetry"]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Switch telemetry: what ports and groups contribute and get, how full slots are, how sums end."""
+
+from amaranth import Module, Mux, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..group import GROUP_BITS
+from ..logic import KEEP
+from ..registers import switch_rows
+from .gather import Gather
+from .tally import Tally
+from .total import Total
+
+__all__ = ["SwitchCounts", "SwitchTelemetry"]
+
+#: Strobes of a port, each with the counter in the register description that it counts in.
+PORT_STROBES = {"contribution": "contributions", "duplicate": "duplicates",
+                "out_of_window": "out_of_window", "bounds": "bounds", "replay": "replays",
+                "result": "results"}
+#: Lanes of groups, alike.
+GROUP_LANES = {"result": "results", "aborted": "aborted", "flushed": "flushed"}
+#: Flags of results.
+FLAGS = ("inexact", "overflow", "invalid")
+
+
+class SwitchCounts(data.StructLayout):
+    """What the data path of a switch tells to be counted, anew in every cycle.
+
+    Members
+    -------
+    ports : of each port a strobe each: ``contribution`` to a slot, ``duplicate``,
+        ``out_of_window`` and ``bounds`` of packets that make none, ``result`` that was sent and
+        ``replay`` of one that was sent again
+    result, aborted, flushed : ``valid`` strobe and ``group`` of a slot that made a result, that
+        made none, and that made one without a child
+    in_use : slots that wait for a child
+    inexact, overflow, invalid : strobes: a result has such an element
+    """
+
+    def __init__(self, config):
+        lane = data.StructLayout({"valid": 1, "group": GROUP_BITS})
+        super().__init__({
+            "ports": data.ArrayLayout(
+                data.StructLayout(dict.fromkeys(PORT_STROBES, 1)), config.ports),
+            **dict.fromkeys(GROUP_LANES, lane),
+            "in_use": range(config.slots + 1),
+            **dict.fromkeys(FLAGS, 1),
+        })
+
+
+class SwitchTelemetry(wiring.Component):
+    """Counts what strobes out of the data path tell. Nothing in the data path waits for it.
+
+    Each reading is named as its register field in the group ``counters`` of the description of a
+    switch's registers, and means what is said there.
+
+    Parameters
+    ----------
+    config : SwitchConfig
+
+    Members
+    -------
+    counts : :class:`SwitchCounts`
+    """
+
+    def __init__(self, config):
+        self._config = config
+        self._ports, self._groups = switch_rows(config.ports), switch_rows(config.groups)
+        super().__init__({
+            "counts": In(SwitchCounts(config)),
+            "command__clear": In(1),
+            "slots_in_use__now": Out(16),
+            "slots_in_use__most": Out(16),
+            **{f"{flag}__count": Out(64) for flag in FLAGS},
+            "port__index": In(range(self._ports)),
+            **{f"port__{name}__count": Out(64) for name in PORT_STROBES.values()},
+            "group__index": In(range(self._groups)),
+            **{f"group__{name}__count": Out(64) for name in GROUP_LANES.values()},
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        counts = Signal(SwitchCounts(self._config))
+        # One register for what comes from all over the switch, and one a counter for the clear.
+        m.d.sync += counts.eq(self.counts)
+        self._count_ports(m, counts)
+        self._count_groups(m, counts)
+        for flag in FLAGS:
+            m.submodules[flag] = total = Total(1)
+            m.d.comb += [
+                total.i.valid.eq(counts[flag]),
+                total.i.payload.eq(1),
+                total.clear.eq(self._clear(m, flag)),
+                getattr(self, f"{flag}__count").eq(total.o),
+            ]
+
+        most, clear = Signal(unsigned(16)), self._clear(m, "slots")
+        m.d.sync += most.eq(Mux(clear | (counts.in_use > most), counts.in_use, most))
+        m.d.comb += [self.slots_in_use__now.eq(counts.in_use), self.slots_in_use__most.eq(most)]
+        return m
+
+    def _clear(self, m, name):
+        """The strobe a cycle later, from a register for this one: it has to reach many."""
+        clear = Signal(name=f"clear_{name}", attrs=KEEP)
+        m.d.sync += clear.eq(self.command__clear)
+        return clear
+
+    def _count_ports(self, m, counts):
+        m.submodules.ports = ports = Gather(self._ports, PORT_STROBES)
+        m.d.comb += [
+            *(ports.strobes[n].eq(counts.ports[n]) for n in range(self._config.ports)),
+            ports.clear.eq(self._clear(m, "ports")),
+            ports.index.eq(self.port__index),
+            *(getattr(self, f"port__{name}__count").eq(ports.o[strobe])
+              for strobe, name in PORT_STROBES.items()),
+        ]
+
+    def _count_groups(self, m, counts):
+        for lane, name in GROUP_LANES.items():
+            m.submodules[f"groups_{lane}"] = groups = Tally(self._groups, {"count": 1})
+            m.d.comb += [
+                groups.i.valid.eq(counts[lane].valid),
+                groups.i.payload.row.eq(counts[lane].group),
+                groups.i.payload.amounts.count.eq(1),
+                groups.clear.eq(self._clear(m, lane)),
+                groups.index.eq(self.group__index),
+                getattr(self, f"group__{name}__count").eq(groups.o.count),
+            ]
