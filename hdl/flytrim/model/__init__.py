@@ -6,8 +6,9 @@ It knows the wire formats from its own tables and shares only the words of
 """
 
 from .flow import Flow
+from .group import Child, Group, Header
 from .nic import Judgement, NicModel
-from .result import Template
-from .switch import Group, GroupRefused, SwitchModel
+from .switch import GroupRefused, SwitchModel
 
-__all__ = ["Flow", "Group", "GroupRefused", "Judgement", "NicModel", "SwitchModel", "Template"]
+__all__ = ["Child", "Flow", "Group", "GroupRefused", "Header", "Judgement", "NicModel",
+           "SwitchModel"]
