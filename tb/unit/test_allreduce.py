@@ -31,16 +31,16 @@ def test_fifty_rounds_over_a_bad_network_are_right_to_the_bit():
     assert network["lost"] > 200 and network["duplicated"] > 200 and network["reordered"] > 200
     # Each loss was healed, by something that was sent again.
     assert figures["retransmitted"] > network["lost"] / 2 and figures["results_again"] > 0
-    assert {host["sent"] - host["retransmitted"] for host in figures["hosts"]} == {1 + 50 * 4}
+    assert {host["sent"] - host["retransmitted"] for host in figures["hosts"]} == {50 * 4}
 
 
 def test_a_good_network_needs_no_packet_more_than_the_data():
     figures = play(nodes=4)
     assert figures["retransmitted"] == figures["results_again"] == 0
     for host in figures["hosts"]:
-        assert host["up"]["frames"] == host["down"]["frames"] == 1 + 3 * 8
-        assert host["up"]["wire_bytes"] == 84 + 3 * 8 * (256 + 58 + 24)
-        assert host["down"]["wire_bytes"] == 86 + 3 * 8 * (256 + 62 + 24)
+        assert host["up"]["frames"] == host["down"]["frames"] == 3 * 8
+        assert host["up"]["wire_bytes"] == 3 * 8 * (256 + 58 + 24)
+        assert host["down"]["wire_bytes"] == 3 * 8 * (256 + 62 + 24)
     # Two thirds of the data each way, twice: six steps of 512 bytes.
     assert figures["ring"]["wire_bytes_a_link"] == 3 * 6 * 2 * (256 + 58 + 24)
 
@@ -63,7 +63,7 @@ def test_every_number_of_hosts_and_window(nodes, window):
 def test_rounds_of_no_bytes_are_barriers():
     figures = play(bytes=0, rounds=20, **HARD)
     assert figures["checked_elements"] == 0 and figures["frame_faults"] == 0
-    assert all(host["sent"] - host["retransmitted"] == 21 for host in figures["hosts"])
+    assert all(host["sent"] - host["retransmitted"] == 20 for host in figures["hosts"])
 
 
 def test_a_seed_repeats_a_run_and_another_one_does_not():

@@ -31,8 +31,8 @@ def group(starts=STARTS, window=WINDOW, **changes):
 
 def started(window=WINDOW, sum="tree", **changes):
     switch = SwitchModel(PORTS, slot_bytes=SLOT, sum=sum)
-    switch.insert_flow(2, 2, FLOWS[2])
-    switch.start_group(2, group(window=window, **changes))
+    switch.insert_flow(2, 0, FLOWS[2])
+    switch.configure([group(window=window, **changes)])
     return switch
 
 
@@ -78,7 +78,7 @@ def test_a_result_leaves_to_every_member_once_all_have_contributed():
     assert give(switch, 1, 0) == to_all(0, SUM)
     assert [switch.port_counts[port] for port in range(PORTS)] == [
         {"contributions": 1, "results": 1}] * 2 + [{}] + [{"contributions": 1, "results": 1}]
-    assert switch.group_counts[2] == {"results": 1, "flushed": 0}
+    assert switch.group_counts[0] == {"results": 1, "flushed": 0}
 
 
 def test_offsets_are_reduced_whatever_their_order():
@@ -96,7 +96,7 @@ def test_a_duplicate_changes_nothing_and_gets_the_result_again_alone():
     assert give(switch, 1, 0, words(99.0)) == [expected(1, 0, SUM)]
     assert switch.port_counts[0]["duplicates"] == switch.port_counts[1]["duplicates"] == 1
     assert (switch.port_counts[0]["replays"], switch.port_counts[1]["replays"]) == (0, 1)
-    assert switch.group_counts[2]["results"] == 1
+    assert switch.group_counts[0]["results"] == 1
 
 
 def test_a_result_is_kept_until_the_one_two_windows_later():
@@ -152,7 +152,7 @@ def test_contributions_of_unequal_length_abort_the_slot_and_may_be_sent_again(od
     give(switch, 0, 0, odd)
     give(switch, 1, 0)
     assert give(switch, 3, 0) == []
-    assert switch.group_counts[2] == {"aborted": 1}
+    assert switch.group_counts[0] == {"aborted": 1}
     assert give_all(switch, 0) == to_all(0, SUM)
     assert switch.port_counts[0] == {"contributions": 2, "results": 1}
 
@@ -161,7 +161,7 @@ def test_contributions_of_unequal_length_abort_the_slot_and_may_be_sent_again(od
 def test_no_multiple_of_the_element_aborts_the_slot(dtype, size):
     switch = started(dtype=dtype)
     assert [give(switch, port, 0, bytes(size)) for port in STARTS] == [[]] * 3
-    assert switch.group_counts[2] == {"aborted": 1}
+    assert switch.group_counts[0] == {"aborted": 1}
 
 
 def test_a_barrier_is_a_result_of_no_bytes():
@@ -182,17 +182,17 @@ def test_a_payload_longer_than_a_slot_is_out_of_bounds():
 def test_a_flush_sends_the_result_without_those_who_are_missing():
     switch = started()
     with pytest.raises(GroupRefused, match="bad_offset"):
-        switch.flush(2, 1)
+        switch.flush(0, 1)
     give(switch, 0, 1)
-    assert switch.unfinished(2) == {1: [1, 3]}
-    assert switch.flush(2, 1) == to_all(1, words(1.0), immediate=0b1010)
-    assert switch.unfinished(2) == {}
+    assert switch.unfinished(0) == {1: [1, 3]}
+    assert switch.flush(0, 1) == to_all(1, words(1.0), immediate=0b1010)
+    assert switch.unfinished(0) == {}
     # Whoever comes late gets that result.
     assert give(switch, 3, 1) == [expected(3, 1, words(1.0), immediate=0b1010)]
-    assert switch.group_counts[2] == {"results": 1, "flushed": 1}
+    assert switch.group_counts[0] == {"results": 1, "flushed": 1}
     for offset in (1, 0):
         with pytest.raises(GroupRefused, match="bad_offset"):
-            switch.flush(2, offset)
+            switch.flush(0, offset)
     assert give_all(switch, 1 + WINDOW) == to_all(1 + WINDOW, SUM)
 
 
@@ -200,17 +200,17 @@ def test_a_group_that_is_stopped_drops_and_starts_anew_with_clear_slots():
     switch = started()
     give(switch, 0, 0)
     with pytest.raises(GroupRefused, match="running"):
-        switch.start(2, group())
-    switch.stop(2)
+        switch.start_group(0, group())
+    switch.stop_group(0)
     assert give(switch, 1, 0) == [] and switch.port_counts[1] == {"stopped": 1}
-    for command in (switch.stop, lambda group: switch.flush(group, 0)):
+    for command in (switch.stop_group, lambda group: switch.flush(group, 0)):
         with pytest.raises(GroupRefused, match="stopped"):
-            command(2)
+            command(0)
     with pytest.raises(GroupRefused, match="bad_group"):
-        switch.stop(16)
+        switch.stop_group(16)
     later = {port: psn + 5000 for port, psn in STARTS.items()}
     later[1] %= 1 << 24
-    switch.start(2, group(later))
+    switch.start_group(0, group(later))
     assert give(switch, 1, 0, starts=later) == give(switch, 3, 0, starts=later) == []
     assert give(switch, 0, 0, starts=later) == to_all(0, SUM)
 
@@ -234,9 +234,9 @@ def test_what_is_not_trimmed_leaves_by_the_port_map():
     switch = started()
     frame = background.tcp()
     assert switch.receive(0, frame) == []
-    switch.forward(0, 3)
+    switch.forward({0: 3})
     assert switch.receive(0, frame) == [(3, frame)]
-    switch.forward(0, None)
+    switch.forward({})
     assert switch.receive(0, frame) == [] and switch.port_counts[0] == {"not_udp": 3}
 
 

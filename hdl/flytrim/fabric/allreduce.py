@@ -2,6 +2,7 @@
 """AllReduce of simulated hosts over a switch, every element checked bit for bit."""
 
 import contextlib
+import functools
 import random
 from collections import Counter
 
@@ -61,7 +62,7 @@ class _Rounds:
 def modelled(plan):
     """The reference model of the switch, with the plan's group started."""
     model = SwitchModel(plan.nodes, slot_bytes=plan.slot_bytes)
-    model.start_group(0, plan.group())
+    model.configure([plan.group()])
     return ModelFabric(model, plan.nodes, plan.rate)
 
 
@@ -70,6 +71,7 @@ def compiled(plan, say=None):
     """The compiled switch, with the plan's group started; a context manager."""
     from ..config import SwitchConfig
     from ..driver import Switch
+    from ..groups import SwitchFile
     from ..sim.build import build_fabric, device_verilog
     from ..sim.fabric import Fabric
 
@@ -79,15 +81,15 @@ def compiled(plan, say=None):
         types=types if plan.dtype in types else (*types, plan.dtype))
     with Fabric(build_fabric(config, device_verilog(config, "switch"), say=say)) as fabric:
         fabric.reset()
-        Switch(fabric).start_group(0, plan.group())
+        Switch(fabric).configure(SwitchFile(config, (plan.group(),), {}, plan.clock_mhz))
         yield fabric
 
 
 def run(plan, fabric, progress=None):
     """Run an :class:`~flytrim.fabric.plan.AllReduce` over a switch whose group is started.
 
-    Each host begins at its own time, with a barrier, and each round when it has the result of the
-    one before; it waits for no other host but through the switch.
+    Each host begins at its own time, and a round when it has the result of the one before; it
+    waits for no other host but through the switch.
 
     ``progress`` takes the number of results, a host and round each, that are whole, now and then.
 
@@ -98,16 +100,18 @@ def run(plan, fabric, progress=None):
     chances = {"loss": plan.loss, "duplicate": plan.duplicate, "reorder": plan.reorder}
     up, down = links(plan.seed, plan.nodes, delay=plan.delay, rate=plan.rate, **chances)
     star = Star(fabric, plan.delay, up, down)
-    begun, at_round, ended = star.now, [-1] * plan.nodes, [0] * plan.nodes
+    begun, at_round, ended = star.now, [0] * plan.nodes, [0] * plan.nodes
+
+    def begin(now, node):
+        star.hosts[node].reduce(now, rounds.data(at_round[node], node))
 
     def done(node):
         def whole(now, data):
-            if at_round[node] >= 0:
-                rounds.check(at_round[node], node, data)
+            rounds.check(at_round[node], node, data)
             at_round[node] += 1
             ended[node] = now
             if at_round[node] < plan.rounds:
-                star.hosts[node].reduce(now, rounds.data(at_round[node], node))
+                begin(now, node)
             if progress:
                 progress(sum(at_round))
         return whole
@@ -118,8 +122,7 @@ def run(plan, fabric, progress=None):
         host = Host(f"host {node}", out, back, payload=plan.payload, window=plan.window,
                     timer=plan.timer, send=star.sender(node), done=done(node))
         star.hosts.append(host)
-        star.at(begun + starts.randrange(plan.delay + 1), lambda now, host=host: host.reduce(
-            now, b""))
+        star.at(begun + starts.randrange(plan.delay + 1), functools.partial(begin, node=node))
     star.run(lambda: min(at_round) == plan.rounds, _PATIENCE * plan.timer)
     return _figures(plan, rounds, star, up, down, max(ended) - begun)
 

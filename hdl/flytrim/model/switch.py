@@ -80,7 +80,7 @@ class SwitchModel:
         self._slot_bytes, self._max_frame = slot_bytes, max_frame
         self._flows = [{} for _ in range(ports)]
         self._judges = [NicModel((), max_frame) for _ in range(ports)]
-        self._forward = [None] * ports
+        self._routes = {}
         self._headers, self._running = {}, {}
         self.port_counts = [Counter() for _ in range(ports)]
         self.group_counts = [Counter() for _ in range(groups)]
@@ -90,20 +90,20 @@ class SwitchModel:
         self._flows[port][group] = flow
         self._judges[port] = NicModel(self._flows[port].values(), self._max_frame)
 
-    def forward(self, port, to):
-        """Let frames of ``port`` that are not trimmed leave by port ``to``; None: nowhere."""
-        self._forward[port] = to
+    def forward(self, routes):
+        """Let frames that are not trimmed leave by other ports, by the port they enter on."""
+        self._routes = dict(routes)
 
-    def write_template(self, port, group, header):
+    def set_template(self, port, group, header):
         """Let results of ``group`` leave ``port`` with a :class:`flytrim.model.Header`."""
         self._check(group)
         self._headers[port, group] = header
 
-    def start(self, group, context):
+    def start_group(self, group, context):
         """Start a group as a :class:`flytrim.model.Group`: slots are clear, contributions count.
 
-        Flows and headers of its children are not written. Raises :class:`GroupRefused`, as
-        :meth:`stop` and :meth:`flush` do.
+        Flows and headers of its children are not written here: see :meth:`configure`. Raises
+        :class:`GroupRefused`, as :meth:`stop_group` and :meth:`flush` do.
         """
         self._check(group)
         if group in self._running:
@@ -114,14 +114,16 @@ class SwitchModel:
             context, {child.port: child.start_psn for child in context.children},
             [_Slot(dict.fromkeys(context.ports, last), last) for _ in range(slots)], last + 1)
 
-    def start_group(self, group, context):
-        """Insert the flows of a group's children, write their headers, and start it."""
-        for child in context.children:
-            self.insert_flow(child.port, group, child.flow)
-            self.write_template(child.port, group, child.header)
-        self.start(group, context)
+    def configure(self, groups, forward=()):
+        """Set routes; write flows and headers of groups, numbered from 0, and start them."""
+        self.forward(forward)
+        for number, group in enumerate(groups):
+            for child in group.children:
+                self.insert_flow(child.port, number, child.flow)
+                self.set_template(child.port, number, child.header)
+            self.start_group(number, group)
 
-    def stop(self, group):
+    def stop_group(self, group):
         """Drop the group's contributions from now on."""
         self._started(group)
         del self._running[group]
@@ -153,7 +155,7 @@ class SwitchModel:
         counts = self.port_counts[port]
         if judged.verdict is not Verdict.TRIM:
             counts[str(judged.reason)] += 1
-            to = self._forward[port]
+            to = self._routes.get(port)
             return [(to, judged.bypass)] if judged.bypass is not None and to is not None else []
         group = list(self._flows[port])[judged.flow]
         running = self._running.get(group)
