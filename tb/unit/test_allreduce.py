@@ -9,10 +9,10 @@ import reduced
 import softfloat
 
 from flytrim.fabric import DTYPES, OPS, AllReduce, Stalled, modelled, run
-from flytrim.fabric import untimed as untimed_module
 from flytrim.fabric.reference import draw
 from flytrim.fabric.reference import reduced as reference
-from flytrim.model import reduction
+from flytrim.fabric.untimed import ModelFabric
+from flytrim.model import SwitchModel, reduction
 from flytrim.sim.fabric import Left, Ran
 
 HARD = {"loss": 0.1, "duplicate": 0.1, "reorder": 4}
@@ -21,6 +21,13 @@ HARD = {"loss": 0.1, "duplicate": 0.1, "reorder": 4}
 def play(**options):
     plan = AllReduce(**{"bytes": 2048, "payload": 256, "window": 8, "rounds": 3, **options})
     return run(plan, modelled(plan))
+
+
+def switch(plan, kind=ModelFabric):
+    """(model, fabric) of a plan."""
+    model = SwitchModel(plan.nodes, slot_bytes=plan.slot_bytes)
+    model.configure([plan.group()])
+    return model, kind(model, plan.nodes, plan.rate)
 
 
 def test_fifty_rounds_over_a_bad_network_are_right_to_the_bit():
@@ -56,8 +63,14 @@ def test_every_operation_and_type(op, dtype):
 
 @pytest.mark.parametrize("nodes", [2, 3, 16])
 @pytest.mark.parametrize("window", [2, 16])
-def test_every_number_of_hosts_and_window(nodes, window):
-    assert play(nodes=nodes, window=window, rounds=2, **HARD)["difference"] is None
+def test_hosts_keep_to_the_window_whatever_the_network_does(nodes, window):
+    plan = AllReduce(nodes=nodes, bytes=2048, payload=128, window=window, rounds=2, **HARD)
+    model, fabric = switch(plan)
+    assert run(plan, fabric)["difference"] is None
+    for counts in model.port_counts:
+        assert counts["contributions"] == 2 * plan.packets and counts["duplicates"] > 0
+        assert counts["results"] == 2 * plan.packets and counts["replays"] > 0
+        assert counts["out_of_window"] == counts["bounds"] == counts["stopped"] == 0
 
 
 def test_rounds_of_no_bytes_are_barriers():
@@ -73,19 +86,15 @@ def test_a_seed_repeats_a_run_and_another_one_does_not():
 
 def test_a_result_does_not_depend_on_who_comes_first():
     """The same data in other orders: each result is checked, so the bits are the same."""
-    plans = [AllReduce(nodes=4, bytes=512, payload=256, rounds=3, window=4, delay_ns=delay)
-             for delay in (40, 1000)]
-
-    class Shuffled(untimed_module.ModelFabric):
+    class Shuffled(ModelFabric):
         """Lets what arrives within a step enter in another order of ports."""
 
         def send(self, port, frame, cycle=0, error=False):
             super().send(port, frame, cycle // 64 * 64 + (port * 37 + cycle) % 61, error)
 
-    for plan, kind in itertools.product(plans, (untimed_module.ModelFabric, Shuffled)):
-        fabric = modelled(plan)
-        shuffled = kind(fabric._model, plan.nodes, plan.rate)
-        assert run(plan, shuffled)["difference"] is None
+    for delay, kind in itertools.product((40, 1000), (ModelFabric, Shuffled)):
+        plan = AllReduce(nodes=4, bytes=512, payload=256, rounds=3, window=4, delay_ns=delay)
+        assert run(plan, switch(plan, kind)[1])["difference"] is None
 
 
 def test_a_wrong_sum_is_found(monkeypatch):
