@@ -164,6 +164,21 @@ def test_a_program_that_ends_early_says_why(program, port, frame, why):
             fabric.run(10)
 
 
+def test_records_waves_from_when_it_is_told(tmp_path):
+    program = build_fabric(_Config(2, 64), crossed_verilog(2, 64), "vcd")
+    path = tmp_path / "wave.vcd"
+    with Fabric(program, path) as fabric:
+        fabric.reset()
+        fabric.run(100)
+        fabric.record()
+        fabric.run(200)
+        fabric.record(False)
+        fabric.run(1000)
+    times = [int(line[1:]) for line in path.read_text().splitlines() if line[:1] == "#"]
+    # Half cycles, and 256 cycles behind the end.
+    assert (times[0], times[-1]) == (2 * 100, 2 * (200 + 256) - 1)
+
+
 def test_reset_forgets_what_was_queued(program):
     with Fabric(program) as fabric:
         fabric.reset()

@@ -11,6 +11,7 @@ import click
 
 from .. import __version__
 from ..errors import InputError
+from .allreduce import allreduce
 from .generate import generate
 from .monitor import monitor
 from .regs import regs
@@ -27,7 +28,7 @@ def cli():
     """Packet-trimming hardware for collective traffic: simulate it, generate it, watch it."""
 
 
-for command in (sim, find, regs, monitor, size, generate, synth):
+for command in (sim, find, allreduce, size, regs, monitor, generate, synth):
     cli.add_command(command)
 
 

@@ -35,16 +35,19 @@ def warn(sentence):
 
 
 @contextlib.contextmanager
-def progress_bar(frames):
-    """A function that takes the number of frames done, or None where nobody would see a bar."""
+def progress_bar(count, what="frames", least=PROGRESS_FRAMES):
+    """A function that takes the number done of ``count``, or None where nobody would see a bar.
+
+    That is where there is no terminal, or less to do than ``least``.
+    """
     console = Console(stderr=True)
-    if frames < PROGRESS_FRAMES or not console.is_terminal:
+    if count < least or not console.is_terminal:
         yield None
         return
-    columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TextColumn("frames"),
+    columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TextColumn(what),
                TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=frames)
+        task = bar.add_task("", total=count)
         yield lambda done: bar.update(task, completed=done)
 
 

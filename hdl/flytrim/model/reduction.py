@@ -6,24 +6,21 @@ import struct
 
 from . import arithmetic
 
-__all__ = ["ELEMENT_BYTES", "OPERATIONS", "reduce_payloads"]
+__all__ = ["ELEMENT_BYTES", "reduce_payloads"]
 
 #: Bytes of an element by the name of its type.
 ELEMENT_BYTES = {"fp32": 4, "int32": 4, "bf16": 2, "fp16": 2}
 _NARROW = {"bf16": arithmetic.BF16, "fp16": arithmetic.FP16}
-_NUMBERS = {"minimum": arithmetic.minimum, "maximum": arithmetic.maximum,
-            "minimum_number": arithmetic.minimum_number,
-            "maximum_number": arithmetic.maximum_number}
-_INTEGERS = {"sum": arithmetic.int32_add,
-             "minimum": arithmetic.int32_min, "maximum": arithmetic.int32_max,
-             "minimum_number": arithmetic.int32_min, "maximum_number": arithmetic.int32_max}
+#: By operation, and by what becomes of NaN.
+_EXTREMES = {("min", "propagate"): arithmetic.minimum, ("max", "propagate"): arithmetic.maximum,
+             ("min", "ignore"): arithmetic.minimum_number,
+             ("max", "ignore"): arithmetic.maximum_number}
+_INTEGERS = {"sum": arithmetic.int32_add, "min": arithmetic.int32_min, "max": arithmetic.int32_max}
 _SUMS = {"tree": arithmetic.tree_sum, "fused": arithmetic.fused_sum,
          "exact": arithmetic.exact_sum}
-#: What elements can be reduced by.
-OPERATIONS = ("sum", *_NUMBERS)
 
 
-def reduce_payloads(payloads, operation, dtype, sum="tree"):
+def reduce_payloads(payloads, op, dtype, nan="propagate", sum="tree"):
     """The result's payload.
 
     Parameters
@@ -31,10 +28,8 @@ def reduce_payloads(payloads, operation, dtype, sum="tree"):
     payloads : list of bytes or None
         Of all ports, in their order; None is absent. Those that are there have one length, a
         multiple of the element's.
-    operation : str
-        One of :data:`OPERATIONS`.
-    dtype : str
-        One of :data:`ELEMENT_BYTES`.
+    op, dtype, nan : str
+        As in a :class:`flytrim.model.Group`.
     sum : str
         How numbers are added: ``tree``, ``fused`` or ``exact``.
     """
@@ -46,19 +41,19 @@ def reduce_payloads(payloads, operation, dtype, sum="tree"):
         present |= (each is not None) << port
     columns = [struct.unpack(form, each) if each is not None else (0,) * count
                for each in payloads]
-    element = _element(operation, dtype, sum, present)
+    element = _element(op, dtype, nan, sum, present)
     return struct.pack(form, *map(element, *columns))
 
 
 @functools.lru_cache(64)
-def _element(operation, dtype, sum, present):
+def _element(op, dtype, nan, sum, present):
     """A function of the elements of all ports."""
     if dtype == "int32":
-        whole = functools.partial(arithmetic.reduce, _INTEGERS[operation])
-    elif operation == "sum":
+        whole = functools.partial(arithmetic.reduce, _INTEGERS[op])
+    elif op == "sum":
         whole = _SUMS[sum]
     else:
-        whole = functools.partial(arithmetic.reduce, _NUMBERS[operation])
+        whole = functools.partial(arithmetic.reduce, _EXTREMES[op, nan])
     if not (form := _NARROW.get(dtype)):
         return lambda *elements: whole(elements, present)[0]
     return lambda *elements: arithmetic.narrow(

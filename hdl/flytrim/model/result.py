@@ -5,12 +5,10 @@ Layouts are this file's own, from RFC 791, RFC 8200, RFC 768 and InfiniBand Arch
 chapter 9; the ICRC from its annex A17.
 """
 
-import ipaddress
 import struct
-from dataclasses import dataclass
 from zlib import crc32
 
-__all__ = ["Template"]
+__all__ = ["result_frame"]
 
 #: By opcode, the extension headers behind the BTH: d DETH, r RETH, i ImmDt.
 _EXTENSIONS = {0x04: "", 0x05: "i", 0x0A: "r", 0x0B: "ri", 0x24: "", 0x25: "i", 0x2A: "r",
@@ -24,107 +22,67 @@ _LRH_CRC = crc32(b"\xff" * 8)
 _CONGESTED = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Template:
-    """The headers that results of a group leave a port with.
+def result_frame(header, payload, offset, *, stride, congested=False, missing=0):
+    """The frame of the result of ``offset``, without FCS.
 
     Parameters
     ----------
-    dst_mac, src_mac : int
-        MAC addresses, 02:00:00:00:00:01 as 0x0200_0000_0001.
-    src, dst : str or ipaddress address
-        IP addresses, both of one kind.
-    qpn, psn : int
-        Destination queue pair; PSN of the result of offset 0.
-    opcode : int
-        An ONLY opcode of UC, RC or UD.
-    vlan_tci : int or None
-        The VLAN tag, where there is one.
-    va, rkey : int
-        Address of the result of offset 0 and R_Key of a RETH; ``rkey`` is the Q_Key of a UD packet.
-    src_qp : int
-        Source queue pair of a UD packet.
-    dscp, ecn, ttl, flow_label, sport, dport, pkey : int
-        Fields of their names; ``ecn`` is that of results that met no congestion.
+    header : flytrim.model.Header
+        What it leaves with.
+    stride : int
+        Bytes from one result's address to the next one's.
+    congested : bool
+        Whether a contribution met congestion.
+    missing : int
+        The immediate: a bit mask of the ports it was made without.
     """
+    bth = _transport(header, payload, offset, stride, missing)
+    length = 8 + len(bth) + 4
+    udp = struct.pack(">HHHH", header.udp_sport, header.udp_dport, length, 0)
+    tos = header.dscp << 2 | (_CONGESTED if congested else header.ecn)
+    ip, masked_ip = (_ipv6 if header.src.version == 6 else _ipv4)(header, length, tos)
+    masked = masked_ip + udp[:6] + b"\xff\xff" + bth[:4] + b"\xff" + bth[5:]
+    icrc = crc32(masked, _LRH_CRC).to_bytes(4, "little")
+    return (_ethernet(header) + ip + udp + bth + icrc).ljust(_MIN_FRAME, b"\0")
 
-    dst_mac: int
-    src_mac: int
-    src: object
-    dst: object
-    qpn: int
-    psn: int = 0
-    opcode: int = 0x24
-    vlan_tci: int | None = None
-    va: int = 0
-    rkey: int = 0
-    src_qp: int = 0
-    dscp: int = 0
-    ecn: int = 2
-    ttl: int = 64
-    flow_label: int = 0
-    sport: int = 49152
-    dport: int = 4791
-    pkey: int = 0xFFFF
 
-    def __post_init__(self):
-        for name in ("src", "dst"):
-            object.__setattr__(self, name, ipaddress.ip_address(getattr(self, name)))
-        if self.src.version != self.dst.version:
-            raise ValueError(f"{self.src} and {self.dst} are of two IP versions")
-        if self.opcode not in _EXTENSIONS:
-            raise ValueError(f"opcode {self.opcode:#04x} is none of a whole message")
+def _transport(header, payload, offset, stride, missing):
+    """BTH, extension headers, payload and pad."""
+    pad = -len(payload) % 4
+    parts = [struct.pack(">BBHII", header.opcode, _MIGRATED | pad << 4, header.pkey, header.dqpn,
+                         (header.psn + offset) % (1 << 24))]
+    for letter in _EXTENSIONS[header.opcode]:
+        if letter == "d":
+            parts.append(struct.pack(">II", header.qkey, header.src_qp))
+        elif letter == "r":
+            parts.append(struct.pack(">QII", (header.va + offset * stride) % (1 << 64), header.rkey,
+                                     len(payload)))
+        else:
+            parts.append(struct.pack(">I", missing))
+    return b"".join([*parts, payload, bytes(pad)])
 
-    def frame(self, payload, offset, *, stride, congested=False, missing=0):
-        """The frame of the result of ``offset``, without FCS.
 
-        ``stride`` is the bytes from one result's address to the next one's, ``missing`` the
-        immediate, ``congested`` whether a contribution met congestion.
-        """
-        bth = self._transport(payload, offset, stride, missing)
-        length = 8 + len(bth) + 4
-        udp = struct.pack(">HHHH", self.sport, self.dport, length, 0)
-        tos = self.dscp << 2 | (_CONGESTED if congested else self.ecn)
-        ip, masked_ip = (self._ipv6 if self.src.version == 6 else self._ipv4)(length, tos)
-        masked = (masked_ip + udp[:6] + b"\xff\xff" + bth[:4] + b"\xff" + bth[5:])
-        icrc = crc32(masked, _LRH_CRC).to_bytes(4, "little")
-        return (self._ethernet() + ip + udp + bth + icrc).ljust(_MIN_FRAME, b"\0")
+def _ethernet(header):
+    tag = b"" if header.vlan is None else struct.pack(">HH", 0x8100, header.pcp << 13 | header.vlan)
+    kind = b"\x86\xdd" if header.src.version == 6 else b"\x08\x00"
+    return header.dst_mac.to_bytes(6, "big") + header.src_mac.to_bytes(6, "big") + tag + kind
 
-    def _transport(self, payload, offset, stride, missing):
-        """BTH, extension headers, payload and pad."""
-        pad = -len(payload) % 4
-        parts = [struct.pack(">BBHII", self.opcode, _MIGRATED | pad << 4, self.pkey, self.qpn,
-                             (self.psn + offset) % (1 << 24))]
-        for letter in _EXTENSIONS[self.opcode]:
-            if letter == "d":
-                parts.append(struct.pack(">II", self.rkey, self.src_qp))
-            elif letter == "r":
-                parts.append(struct.pack(">QII", (self.va + offset * stride) % (1 << 64), self.rkey,
-                                         len(payload)))
-            else:
-                parts.append(struct.pack(">I", missing))
-        return b"".join([*parts, payload, bytes(pad)])
 
-    def _ethernet(self):
-        tag = b"" if self.vlan_tci is None else struct.pack(">HH", 0x8100, self.vlan_tci)
-        kind = b"\x86\xdd" if self.src.version == 6 else b"\x08\x00"
-        return self.dst_mac.to_bytes(6, "big") + self.src_mac.to_bytes(6, "big") + tag + kind
+def _ipv4(header, length, tos):
+    """(header, header as the ICRC takes it)."""
+    def packed(tos, ttl, checksum):
+        return struct.pack(">BBHHHBBH", 0x45, tos, 20 + length, 0, _DONT_FRAGMENT, ttl, 17,
+                           checksum) + header.src.packed + header.dst.packed
 
-    def _ipv4(self, length, tos):
-        """(header, header as the ICRC takes it)."""
-        def header(tos, ttl, checksum):
-            return struct.pack(">BBHHHBBH", 0x45, tos, 20 + length, 0, _DONT_FRAGMENT, ttl, 17,
-                               checksum) + self.src.packed + self.dst.packed
+    total = sum(struct.unpack(">10H", packed(tos, header.ttl, 0)))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return packed(tos, header.ttl, total ^ 0xFFFF), packed(0xFF, 0xFF, 0xFFFF)
 
-        words = struct.unpack(">10H", header(tos, self.ttl, 0))
-        total = sum(words)
-        while total >> 16:
-            total = (total & 0xFFFF) + (total >> 16)
-        return header(tos, self.ttl, total ^ 0xFFFF), header(0xFF, 0xFF, 0xFFFF)
 
-    def _ipv6(self, length, tos):
-        def header(tos, label, hops):
-            return struct.pack(">IHBB", 6 << 28 | tos << 20 | label, length, 17,
-                               hops) + self.src.packed + self.dst.packed
+def _ipv6(header, length, tos):
+    def packed(tos, label, hops):
+        return struct.pack(">IHBB", 6 << 28 | tos << 20 | label, length, 17,
+                           hops) + header.src.packed + header.dst.packed
 
-        return header(tos, self.flow_label, self.ttl), header(0xFF, 0xFFFFF, 0xFF)
+    return packed(tos, header.flow_label, header.ttl), packed(0xFF, 0xFFFFF, 0xFF)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from ..verdict import Verdict
 from .nic import NicModel
-from .reduction import ELEMENT_BYTES, OPERATIONS, reduce_payloads
+from .reduction import ELEMENT_BYTES, reduce_payloads
+from .result import result_frame
 
-__all__ = ["Group", "GroupRefused", "SwitchModel"]
+__all__ = ["GroupRefused", "SwitchModel"]
 
 _PSNS = 1 << 24
 _CONGESTED = 3
@@ -20,36 +21,6 @@ _CONGESTED = 3
 
 class GroupRefused(Exception):
     """A command on a group that changed nothing; the message is the outcome's name."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """What a group is started with.
-
-    Parameters
-    ----------
-    start_psn : dict
-        By port: the PSN of that child's first packet. Its ports are the members.
-    operation, dtype : str
-        As in :func:`~flytrim.model.reduction.reduce_payloads`.
-    window : int
-        Packets that a child may be ahead, a power of two.
-    """
-
-    start_psn: dict
-    operation: str = "sum"
-    dtype: str = "fp32"
-    window: int = 128
-
-    def __post_init__(self):
-        if self.operation not in OPERATIONS:
-            raise ValueError(f"operation must be one of {', '.join(OPERATIONS)}, "
-                             f"not {self.operation!r}")
-        if self.dtype not in ELEMENT_BYTES:
-            raise ValueError(f"dtype must be one of {', '.join(ELEMENT_BYTES)}, "
-                             f"not {self.dtype!r}")
-        if self.window < 2 or self.window & (self.window - 1):
-            raise ValueError(f"window must be a power of two, at least 2, not {self.window!r}")
 
 
 @dataclass
@@ -69,7 +40,8 @@ class _Slot:
 
 @dataclass
 class _Running:
-    group: Group
+    group: object
+    starts: dict                # by port, the PSN of its first packet
     slots: list
     turns: int                  # how many there are until PSNs wrap
 
@@ -108,8 +80,8 @@ class SwitchModel:
         self._slot_bytes, self._max_frame = slot_bytes, max_frame
         self._flows = [{} for _ in range(ports)]
         self._judges = [NicModel((), max_frame) for _ in range(ports)]
-        self._forward = [None] * ports
-        self._templates, self._running = {}, {}
+        self._routes = {}
+        self._headers, self._running = {}, {}
         self.port_counts = [Counter() for _ in range(ports)]
         self.group_counts = [Counter() for _ in range(groups)]
 
@@ -118,29 +90,40 @@ class SwitchModel:
         self._flows[port][group] = flow
         self._judges[port] = NicModel(self._flows[port].values(), self._max_frame)
 
-    def forward(self, port, to):
-        """Let frames of ``port`` that are not trimmed leave by port ``to``; None: nowhere."""
-        self._forward[port] = to
+    def forward(self, routes):
+        """Let frames that are not trimmed leave by other ports, by the port they enter on."""
+        self._routes = dict(routes)
 
-    def write_template(self, port, group, template):
-        """Let results of ``group`` leave ``port`` with the headers of a ``Template``."""
+    def set_template(self, port, group, header):
+        """Let results of ``group`` leave ``port`` with a :class:`flytrim.model.Header`."""
         self._check(group)
-        self._templates[port, group] = template
+        self._headers[port, group] = header
 
-    def start(self, group, context):
-        """Start a group with a :class:`Group`: its slots are clear, and contributions count.
+    def start_group(self, group, context):
+        """Start a group as a :class:`flytrim.model.Group`: slots are clear, contributions count.
 
-        Raises :class:`GroupRefused`, as :meth:`stop` and :meth:`flush` do.
+        Flows and headers of its children are not written here: see :meth:`configure`. Raises
+        :class:`GroupRefused`, as :meth:`stop_group` and :meth:`flush` do.
         """
         self._check(group)
         if group in self._running:
             raise GroupRefused("running")
         slots = 2 * context.window
         last = _PSNS // slots - 1
-        self._running[group] = _Running(context, [
-            _Slot(dict.fromkeys(context.start_psn, last), last) for _ in range(slots)], last + 1)
+        self._running[group] = _Running(
+            context, {child.port: child.start_psn for child in context.children},
+            [_Slot(dict.fromkeys(context.ports, last), last) for _ in range(slots)], last + 1)
 
-    def stop(self, group):
+    def configure(self, groups, forward=()):
+        """Set routes; write flows and headers of groups, numbered from 0, and start them."""
+        self.forward(forward)
+        for number, group in enumerate(groups):
+            for child in group.children:
+                self.insert_flow(child.port, number, child.flow)
+                self.set_template(child.port, number, child.header)
+            self.start_group(number, group)
+
+    def stop_group(self, group):
         """Drop the group's contributions from now on."""
         self._started(group)
         del self._running[group]
@@ -172,11 +155,11 @@ class SwitchModel:
         counts = self.port_counts[port]
         if judged.verdict is not Verdict.TRIM:
             counts[str(judged.reason)] += 1
-            to = self._forward[port]
+            to = self._routes.get(port)
             return [(to, judged.bypass)] if judged.bypass is not None and to is not None else []
         group = list(self._flows[port])[judged.flow]
         running = self._running.get(group)
-        if running is None or port not in running.group.start_psn:
+        if running is None or port not in running.starts:
             counts["stopped"] += 1
             return []
         if judged.length > self._slot_bytes:
@@ -186,7 +169,7 @@ class SwitchModel:
 
     def _contribute(self, group, running, port, judged):
         counts = self.port_counts[port]
-        offset = (judged.psn - running.group.start_psn[port]) % _PSNS
+        offset = (judged.psn - running.starts[port]) % _PSNS
         slot, turn = running.place(offset)
         ahead = (turn - slot.marks[port]) % running.turns
         if ahead == 0:
@@ -228,7 +211,7 @@ class SwitchModel:
         counts["flushed"] += bool(missing)
         slot.finished = turn
         slot.result = (reduce_payloads([payloads.get(port) for port in range(self._ports)],
-                                       context.operation, context.dtype, self._sum),
+                                       context.op, context.dtype, context.nan, self._sum),
                        congested, missing)
         for port in slot.marks:
             self.port_counts[port]["results"] += 1
@@ -236,8 +219,8 @@ class SwitchModel:
 
     def _result(self, group, port, offset, slot):
         payload, congested, missing = slot.result
-        return port, self._templates[port, group].frame(
-            payload, offset, stride=self._slot_bytes, congested=congested, missing=missing)
+        return port, result_frame(self._headers[port, group], payload, offset,
+                                  stride=self._slot_bytes, congested=congested, missing=missing)
 
     def _check(self, group):
         if not 0 <= group < self._groups:

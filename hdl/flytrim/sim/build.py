@@ -25,7 +25,8 @@ _SOURCES = {"replay": ("replay.cpp", "clients.h", *_SHARED), "fabric": ("fabric.
 _OPTIMISATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
 _PACKAGE = Path(__file__).parents[1]
 # Folders and files of the package that no hardware is made from.
-_SOFTWARE = {"sim", "model", "driver", "synth", "cli", "discover.py", "errors.py", "flows.py"}
+_SOFTWARE = {"sim", "model", "fabric", "driver", "synth", "cli", "discover.py", "errors.py",
+             "flows.py"}
 
 
 def cache_folder():

@@ -103,7 +103,7 @@ class Fabric(Program):
         beats = struct.unpack(f"<{len(event.body) // 8}Q", event.body)
         ports = len(beats) // 2
         return Ran(event.cycle, [_left(each) for each in events if each.kind == Kind.LEFT],
-                   [_fault(each) for each in events if each.kind != Kind.LEFT],
+                   [_fault(each) for each in events if each.kind in (Kind.VIOLATION, Kind.HANG)],
                    beats[:ports], beats[ports:], bool(event.flags & 1))
 
     def _keep(self, event: Event):
