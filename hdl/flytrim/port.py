@@ -30,7 +30,8 @@ class Port(wiring.Component):
     ----------
     config : NicConfig
     whole : bool
-        Frames leave by ``bypass`` only when all of them has come, and then without a gap.
+        Frames leave by ``bypass`` only when all of them has come, and then without a gap; payloads
+        do not wait in queues, which are then not measured. So it is in a switch.
 
     Members
     -------
@@ -42,7 +43,7 @@ class Port(wiring.Component):
     trim_room, meta_room : there is room for a longest payload, and a record
     level_trim, level_meta : items that wait behind them
     stamp, leaves : a payload takes ``stamp`` along with its first beat and gives it back as that
-        leaves, see :class:`~flytrim.telemetry.Telemetry`; absent in a device that does not count
+        leaves, see :class:`~flytrim.telemetry.Telemetry`; absent where that is not measured
     verdicts : lane of :class:`VerdictRecord`, one a frame
     """
 
@@ -55,7 +56,8 @@ class Port(wiring.Component):
         def lane(shape):
             return stream.Signature(shape, always_ready=True)
 
-        measured = {} if not config.counters else {
+        self._measured = config.counters and not whole
+        measured = {} if not self._measured else {
             "level_trim": In(range(config.queue_beats + 1)),
             "level_meta": In(range(config.queue_records + 1)),
             "stamp": Out(CYCLE_BITS),
@@ -112,7 +114,8 @@ class Port(wiring.Component):
 
     def _elaborate_counters(self, m, trimmer, queue, control):
         m.submodules.flow_counters = flows = FlowCounters(self._config.flows)
-        m.submodules.telemetry = telemetry = Telemetry(self._config, trimmer.ahead)
+        queues = ("trim", "bypass", "meta") if self._measured else ("bypass",)
+        m.submodules.telemetry = telemetry = Telemetry(self._config, trimmer.ahead, queues)
         m.d.sync += [
             telemetry.received.valid.eq(trimmer.received.valid),
             telemetry.received.payload.eq(trimmer.received.payload),
@@ -121,12 +124,7 @@ class Port(wiring.Component):
             telemetry.outcomes.valid.eq(trimmer.outcomes.valid),
             telemetry.outcomes.payload.eq(trimmer.outcomes.payload),
             telemetry.first.eq(trimmer.starts),
-            self.stamp.eq(telemetry.stamp),
-            telemetry.leaves.valid.eq(self.leaves.valid),
-            telemetry.leaves.payload.eq(self.leaves.payload),
-            telemetry.level_trim.eq(self.level_trim),
             telemetry.level_bypass.eq(queue.level),
-            telemetry.level_meta.eq(self.level_meta),
             flows.outcomes.valid.eq(trimmer.outcomes.valid),
             flows.outcomes.payload.eq(trimmer.outcomes.payload),
             flows.number.eq(trimmer.number),
@@ -134,8 +132,15 @@ class Port(wiring.Component):
             control.flow_counters__packets__count.eq(flows.packets),
             control.flow_counters__messages__count.eq(flows.messages),
         ]
-        for name, member in control.signature.members.items():
-            if name.startswith("counters__"):
-                inner, outer = getattr(telemetry, name.removeprefix("counters__")), getattr(
-                    control, name)
-                m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)
+        if self._measured:
+            m.d.comb += [
+                self.stamp.eq(telemetry.stamp),
+                telemetry.leaves.valid.eq(self.leaves.valid),
+                telemetry.leaves.payload.eq(self.leaves.payload),
+                telemetry.level_trim.eq(self.level_trim),
+                telemetry.level_meta.eq(self.level_meta),
+            ]
+        for name, member in telemetry.signature.members.items():
+            if f"counters__{name}" in control.signature.members:
+                inner, outer = getattr(telemetry, name), getattr(control, f"counters__{name}")
+                m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TrimSwitch: frames of several ports in; sums of what their flows carry, and all else, out."""
 
-from amaranth import Module, Signal
+from amaranth import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 from amaranth.utils import ceil_log2
@@ -76,8 +76,8 @@ class TrimSwitch(wiring.Component):
                 m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)
 
         connect(m, control.commands, reducer.commands)
-        connect(m, reducer.straggler, control.stragglers)
-        connect(m, reducer.aborted, control.aborts)
+        connect(m, reducer.straggler, control.straggler)
+        connect(m, reducer.aborted, control.aborted)
         m.d.comb += [control.status.eq(reducer.status), self.irq.eq(control.irq)]
         for n, (port, egress) in enumerate(zip(ports, egresses, strict=True)):
             wire(m, self, f"s_axis_rx{n}", port)
@@ -98,7 +98,7 @@ class TrimSwitch(wiring.Component):
             ]
             self._forward(m, n, port.bypass, egresses, control.forward[n])
         if config.counters:
-            self._elaborate_counters(m, reducer, egresses, control)
+            self._count(m, reducer, egresses, control.counts)
         return m
 
     def _forward(self, m, n, source, egresses, route):
@@ -114,3 +114,24 @@ class TrimSwitch(wiring.Component):
         m.d.comb += source.ready.eq(
             select((chosen, sink.ready) for sink, chosen in zip(sinks, here, strict=True))
             | ~(now.enable & (now.port < len(sinks))))
+
+    def _count(self, m, reducer, egresses, counts):
+        """What is told of ports, groups and results, to the counters."""
+        ended = [(lane.valid, lane.payload) for lane in reducer.outcomes]
+        for n, (port, egress) in enumerate(zip(counts.ports, egresses, strict=True)):
+            m.d.comb += [port[name].eq(getattr(reducer, name)[n]) for name in (
+                "contribution", "duplicate", "out_of_window", "bounds", "replay")]
+            m.d.comb += port.result.eq(egress.results)
+        for number, group in enumerate(counts.groups):
+            here = [valid & (outcome.turn.group == number) for valid, outcome in ended]
+            m.d.comb += [group[name].eq(Cat(
+                each & flag for each, (_, outcome) in zip(here, ended, strict=True)
+                for flag in [{"result": outcome.done, "aborted": outcome.cause.any(),
+                              "flushed": outcome.done & outcome.partial}[name]]).any())
+                for name in ("result", "aborted", "flushed")]
+        m.d.comb += [
+            counts.in_use.eq(reducer.in_use),
+            *(counts[name].eq(Cat(valid & outcome.done & outcome.flags[bit]
+                                  for valid, outcome in ended).any())
+              for name, bit in (("inexact", 0), ("overflow", 2), ("invalid", 4))),
+        ]

@@ -382,7 +382,7 @@ async def the_interrupt_is_high_while_an_event_is_enabled(dut):
 async def everything_is_counted(dut, rate):
     bench = await Bench(dut).start()
     strobes = "contribution", "duplicate", "out_of_window", "bounds", "replay", "result"
-    lanes, flags = ("result", "aborted", "flushed"), ("inexact", "overflow", "invalid")
+    outcomes, flags = ("result", "aborted", "flushed"), ("inexact", "overflow", "invalid")
     counted, in_use, most = Counter(), 0, 0
     for clears in (False, True, False):
         if clears:
@@ -399,12 +399,10 @@ async def everything_is_counted(dut, rate):
             most = max(most, in_use)
             ports = [{name: happens("port", port, name) for name in strobes}
                      for port in range(SWITCH.ports)]
-            groups = {}
-            for lane in lanes:
-                group = bench.rng.randrange(SWITCH.groups)
-                groups[lane] = {"valid": happens("group", group, lane), "group": group}
+            groups = [{name: happens("group", group, name) for name in outcomes}
+                      for group in range(SWITCH.groups)]
             counts = SwitchCounts(SWITCH).const(
-                {"ports": ports, **groups, "in_use": in_use,
+                {"ports": ports, "groups": groups, "in_use": in_use,
                  **{flag: happens(flag) for flag in flags}})
             bench.drive(counts=counts.as_bits())
             await bench.edges.wait()
@@ -419,7 +417,7 @@ async def everything_is_counted(dut, rate):
         assert (found.in_use, found.most_in_use) == (in_use, most)
         for group in range(SWITCH.groups):
             assert await bench.run(lambda switch, group=group: switch.group_counters(
-                group)) == GroupCounters(*(counted["group", group, lane] for lane in lanes))
+                group)) == GroupCounters(*(counted["group", group, name] for name in outcomes))
 
 
 @cocotb.test(**LIMIT)

@@ -5,11 +5,9 @@ from amaranth import Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..group import GROUP_BITS
 from ..logic import KEEP
 from ..registers import switch_rows
 from .gather import Gather
-from .tally import Tally
 from .total import Total
 
 __all__ = ["SwitchCounts", "SwitchTelemetry"]
@@ -18,8 +16,8 @@ __all__ = ["SwitchCounts", "SwitchTelemetry"]
 PORT_STROBES = {"contribution": "contributions", "duplicate": "duplicates",
                 "out_of_window": "out_of_window", "bounds": "bounds", "replay": "replays",
                 "result": "results"}
-#: Lanes of groups, alike.
-GROUP_LANES = {"result": "results", "aborted": "aborted", "flushed": "flushed"}
+#: Strobes of a group, alike.
+GROUP_STROBES = {"result": "results", "aborted": "aborted", "flushed": "flushed"}
 #: Flags of results.
 FLAGS = ("inexact", "overflow", "invalid")
 
@@ -32,18 +30,18 @@ class SwitchCounts(data.StructLayout):
     ports : of each port a strobe each: ``contribution`` to a slot, ``duplicate``,
         ``out_of_window`` and ``bounds`` of packets that make none, ``result`` that was sent and
         ``replay`` of one that was sent again
-    result, aborted, flushed : ``valid`` strobe and ``group`` of a slot that made a result, that
-        made none, and that made one without a child
+    groups : of each group a strobe each: ``result`` of a slot that made one, ``flushed`` where that
+        is without a child, ``aborted`` of a slot that made none
     in_use : slots that wait for a child
     inexact, overflow, invalid : strobes: a result has such an element
     """
 
     def __init__(self, config):
-        lane = data.StructLayout({"valid": 1, "group": GROUP_BITS})
         super().__init__({
             "ports": data.ArrayLayout(
                 data.StructLayout(dict.fromkeys(PORT_STROBES, 1)), config.ports),
-            **dict.fromkeys(GROUP_LANES, lane),
+            "groups": data.ArrayLayout(
+                data.StructLayout(dict.fromkeys(GROUP_STROBES, 1)), config.groups),
             "in_use": range(config.slots + 1),
             **dict.fromkeys(FLAGS, 1),
         })
@@ -76,7 +74,7 @@ class SwitchTelemetry(wiring.Component):
             "port__index": In(range(self._ports)),
             **{f"port__{name}__count": Out(64) for name in PORT_STROBES.values()},
             "group__index": In(range(self._groups)),
-            **{f"group__{name}__count": Out(64) for name in GROUP_LANES.values()},
+            **{f"group__{name}__count": Out(64) for name in GROUP_STROBES.values()},
         })
 
     def elaborate(self, platform):
@@ -84,8 +82,8 @@ class SwitchTelemetry(wiring.Component):
         counts = Signal(SwitchCounts(self._config))
         # One register for what comes from all over the switch, and one a counter for the clear.
         m.d.sync += counts.eq(self.counts)
-        self._count_ports(m, counts)
-        self._count_groups(m, counts)
+        self._count_sources(m, "port", counts.ports, PORT_STROBES)
+        self._count_sources(m, "group", counts.groups, GROUP_STROBES)
         for flag in FLAGS:
             m.submodules[flag] = total = Total(1)
             m.d.comb += [
@@ -106,24 +104,14 @@ class SwitchTelemetry(wiring.Component):
         m.d.sync += clear.eq(self.command__clear)
         return clear
 
-    def _count_ports(self, m, counts):
-        m.submodules.ports = ports = Gather(self._ports, PORT_STROBES)
+    def _count_sources(self, m, name, strobes, names):
+        """Counters of each port, or of each group."""
+        rows = len(getattr(self, f"{name}__index"))
+        m.submodules[f"{name}s"] = sources = Gather(1 << rows, names)
         m.d.comb += [
-            *(ports.strobes[n].eq(counts.ports[n]) for n in range(self._config.ports)),
-            ports.clear.eq(self._clear(m, "ports")),
-            ports.index.eq(self.port__index),
-            *(getattr(self, f"port__{name}__count").eq(ports.o[strobe])
-              for strobe, name in PORT_STROBES.items()),
+            *(sources.strobes[n].eq(each) for n, each in enumerate(strobes)),
+            sources.clear.eq(self._clear(m, name)),
+            sources.index.eq(getattr(self, f"{name}__index")),
+            *(getattr(self, f"{name}__{counter}__count").eq(sources.o[strobe])
+              for strobe, counter in names.items()),
         ]
-
-    def _count_groups(self, m, counts):
-        for lane, name in GROUP_LANES.items():
-            m.submodules[f"groups_{lane}"] = groups = Tally(self._groups, {"count": 1})
-            m.d.comb += [
-                groups.i.valid.eq(counts[lane].valid),
-                groups.i.payload.row.eq(counts[lane].group),
-                groups.i.payload.amounts.count.eq(1),
-                groups.clear.eq(self._clear(m, lane)),
-                groups.index.eq(self.group__index),
-                getattr(self, f"group__{name}__count").eq(groups.o.count),
-            ]

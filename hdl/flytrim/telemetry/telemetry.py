@@ -30,6 +30,8 @@ class Telemetry(wiring.Component):
     config : NicConfig
     ahead : int
         Cycles from the receive port to where frames are stamped.
+    queues : collection of str
+        Those that there are; of others there is no level, and no reading.
 
     Members
     -------
@@ -39,10 +41,11 @@ class Telemetry(wiring.Component):
     level_trim, level_bypass, level_meta : items that wait in a queue
     """
 
-    def __init__(self, config, ahead):
+    def __init__(self, config, ahead, queues=QUEUES):
         self._ahead = ahead
-        self._depths = {"trim": config.queue_beats, "bypass": config.queue_beats,
-                        "meta": config.queue_records}
+        depths = {"trim": config.queue_beats, "bypass": config.queue_beats,
+                  "meta": config.queue_records}
+        self._depths = {queue: depths[queue] for queue in queues}
         super().__init__({
             "received": In(stream.Signature(LENGTH_BITS, always_ready=True)),
             "outcomes": In(stream.Signature(Outcome, always_ready=True)),
@@ -57,7 +60,7 @@ class Telemetry(wiring.Component):
             "payload_bytes__count": Out(64),
             "cut_bytes__count": Out(64),
             "tail_bytes__count": Out(64),
-            **{f"high_water_{queue}__{field}": Out(bits) for queue in QUEUES
+            **{f"high_water_{queue}__{field}": Out(bits) for queue in queues
                for field, bits in (("most", 16), ("depth_log2", 8))},
             "latency_minimum__cycles": Out(CYCLE_BITS),
             "latency_maximum__cycles": Out(CYCLE_BITS),
