@@ -35,7 +35,7 @@ from flytrim.truncator import Truncator
 
 __all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
-           "encapsulator_verilog", "hash_verilog"]
+           "encapsulator_verilog", "hash_verilog", "pages_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -113,10 +113,14 @@ def blocks_verilog(config):
 def control_verilog():
     """Verilog of the control plane of a switch, top module :data:`TOP`."""
     return _verilog({
-        "pages": AxilPages(PAGES),
         "plane": ControlPlane(SWITCH),
         "bare": SwitchControl(dataclasses.replace(SWITCH, counters=False)),
     })
+
+
+def pages_verilog():
+    """Verilog of an :class:`AxilPages` alone, top module :data:`TOP`."""
+    return _verilog({"pages": AxilPages(PAGES)})
 
 
 def hash_verilog(flows):

@@ -103,6 +103,12 @@ def control():
     return harness.build(blocks_top.control_verilog(), blocks_top.TOP)
 
 
+@pytest.fixture(scope="session")
+def pages():
+    """Model of an ``AxilPages``."""
+    return harness.build(blocks_top.pages_verilog(), blocks_top.TOP)
+
+
 #: What a command says that has to compile first.
 COMPILING = re.compile(r"flytrim: compiling \d+ bits of hardware, once: about a minute\n")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switch control: the registers that a switch has beside those of its ports, and what they do."""
 
-from amaranth import Cat, Module, Signal, unsigned
+from amaranth import Cat, Module, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,6 +19,7 @@ from .group import (
     Straggler,
     Template,
 )
+from .logic import load_soon
 from .registers import load_switch
 from .registers.bank import RegisterBank
 from .telemetry import SwitchCounts, SwitchTelemetry
@@ -127,9 +128,9 @@ class SwitchControl(wiring.Component):
         config, written = self._config, bank.group_command__written
         operation, group, port = (getattr(bank, f"group_command__{field}")
                                   for field in ("op", "group", "port"))
-        running, code = self.commands.valid, Signal(4)
-        command = Signal(GroupCommand, reset_less=True)
-        takes, is_template, is_for_core = Signal(), Signal(), Signal()
+        running, code = Signal(), Signal(4)
+        command, taken = Signal(GroupCommand, reset_less=True), Signal(GroupCommand)
+        takes, is_template, is_for_core, done = Signal(), Signal(), Signal(), Signal()
         bad_group, bad_port = Signal(), Signal()
         m.d.comb += [
             takes.eq(written & ~running),
@@ -138,24 +139,28 @@ class SwitchControl(wiring.Component):
                                if each is not GroupOperation.TEMPLATE).any()),
             bad_group.eq(group >= config.groups),
             bad_port.eq(port >= config.ports),
-            # The shadow holds still in this cycle, as no further write can have come.
             self.template_write.eq(takes & is_template & ~bad_group & ~bad_port),
             self.template_group.eq(group),
             self.template_port.eq(port),
-            self.commands.payload.eq(command),
+            taken.operation.eq(operation), taken.group.eq(group), taken.port.eq(port),
+            taken.offset.eq(bank.group_offset__offset),
+            *(taken.context[part].eq(getattr(bank, f"{register}__{field}"))
+              for register, fields in _GROUP_SHADOW.items() for field, part in fields.items()),
+            *(taken.start_psn[n].eq(getattr(bank, f"start_psn_{n}__psn"))
+              for n in range(config.ports)),
         ]
-        done = Signal()
-        with m.If(running & self.commands.ready):
-            m.d.sync += [running.eq(0), code.eq(self.status)]
-        m.d.comb += done.eq((running & self.commands.ready) | (takes & ~is_for_core))
+        # A further write changes the shadow two cycles later at the earliest.
+        load_soon(m, Value.cast(command), Value.cast(taken), takes & is_for_core, name="loads",
+                  reset=None)
+        m.d.comb += [
+            self.commands.payload.eq(command),
+            done.eq(self.commands.valid & self.commands.ready),
+        ]
+        with m.If(done):
+            m.d.sync += [running.eq(0), self.commands.valid.eq(0), code.eq(self.status)]
+        with m.Else():
+            m.d.sync += self.commands.valid.eq(running)
         with m.If(takes):
-            m.d.sync += [command.operation.eq(operation), command.group.eq(group),
-                         command.port.eq(port), command.offset.eq(bank.group_offset__offset)]
-            for register, fields in _GROUP_SHADOW.items():
-                m.d.sync += [command.context[part].eq(getattr(bank, f"{register}__{field}"))
-                             for field, part in fields.items()]
-            m.d.sync += [command.start_psn[n].eq(getattr(bank, f"start_psn_{n}__psn"))
-                         for n in range(config.ports)]
             with m.If(is_for_core):
                 m.d.sync += running.eq(1)
             with m.Elif(~is_template):
@@ -172,7 +177,7 @@ class SwitchControl(wiring.Component):
             bank.group_status__code.eq(code),
             bank.group_status__busy.eq(running | written),
         ]
-        return {"command_done": done, "command_lost": written & running}
+        return {"command_done": done | (takes & ~is_for_core), "command_lost": written & running}
 
     def _hold(self, m, bank, event, source, fields):
         """Takes one and holds it until software has cleared ``event``; gives the event's strobe."""

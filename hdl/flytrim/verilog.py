@@ -3,12 +3,16 @@
 
 import re
 
-__all__ = ["tidy"]
+__all__ = ["tidy", "without_zeros"]
 
 #: Rows of a memory that one ``initial`` block sets. Yosys takes time with the square of that: the
 #: largest flow table in one block would take it hours, in blocks of this size it takes seconds.
 ROWS = 128
 _INITIAL = re.compile(r"^  initial begin\n((?:    \w+\[\d+\] = .*;\n)+)  end\n", re.MULTILINE)
+#: A memory that begins with zeros in every row, and these.
+_ZEROS = re.compile(r"^(  reg \[\d+:0\] (\w+) \[\d+:0\];\n)"
+                    r"(?:  initial begin\n(?:    \2\[\d+\] = \d+'h0+;\n)+  end\n)+"
+                    r"(?!  initial begin\n    \2\[)", re.MULTILINE)
 _MODULE = re.compile(r"^(?:\(\*.*\*\)\n)*module (\S+)[ (].*?^endmodule\n", re.MULTILINE | re.DOTALL)
 _INSTANCE = re.compile(r"^  (\\\S+) ( \S+ +\(\n.*?\n  \);\n)", re.MULTILINE | re.DOTALL)
 _FORMAL = re.compile(r"(?<=^    \.)\\\S+(?= \()", re.MULTILINE)
@@ -44,7 +48,7 @@ def tidy(text):
         body = _ROW.sub(_in_order, _INSTANCE.sub(instance, modules[name]))
         # Numbered as they are used: declarations stand in the order of the old names.
         for found in _NUMBERED.findall(_HEAD.sub("", _DECLARATION.sub("", body)) + body):
-            names.setdefault(found, f"\\${len(names)}n")
+            names.setdefault(found, f"net_{len(names)}")
         body = _NUMBERED.sub(lambda found: names.get(found[0], found[0]), body)
         declared = sorted(match[0] for match in _DECLARATION.finditer(body))
         used = _HEAD.sub("", _DECLARATION.sub("", body))
@@ -56,6 +60,15 @@ def tidy(text):
     head = text[:_MODULE.search(text).start()]
     return head + "\n".join(_INITIAL.sub(_in_blocks, body) for name, body in modules.items()
                             if stand_in[name] == name)
+
+
+def without_zeros(text):
+    """``text`` without the zeros that memories begin with where all of one does.
+
+    They are no hardware, and a memory of a simulation begins so anyway. To hold those of the
+    largest flow table Yosys needs more than the 4 GB that it has as WebAssembly.
+    """
+    return _ZEROS.sub(r"\1", text)
 
 
 def _in_order(row):

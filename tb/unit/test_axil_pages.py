@@ -18,8 +18,8 @@ LIMIT = {"timeout_time": 1, "timeout_unit": "ms"}
 
 
 @pytest.mark.model
-def test_axil_pages(control):
-    assert harness.run(control, __name__) >= 4
+def test_axil_pages(pages):
+    assert harness.run(pages, __name__) >= 5
 
 
 class Bench:

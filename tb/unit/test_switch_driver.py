@@ -5,12 +5,14 @@ What it makes the hardware do is in :mod:`test_switch_control`.
 """
 
 import dataclasses
+import re
 import struct
+from pathlib import Path
 
 import pytest
 from bar import OFFSET, write_bar, write_switch_bar
 
-from flytrim import __version__
+from flytrim import __version__, groups
 from flytrim.config import SwitchConfig
 from flytrim.driver import Device, DeviceError, MappedFile, Registers, Switch, SwitchIdentity
 from flytrim.errors import InputError
@@ -120,3 +122,24 @@ def test_names_of_operations_and_outcomes_are_those_of_the_hardware():
         assert REGISTERS.choice("group_status", "code", status).name == status.name.lower()
     for cause in AbortCause:
         assert REGISTERS.choice("aborted", "cause", cause).name == cause.name.lower()
+
+
+def test_the_file_and_the_program_on_the_page_work(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "fpga" / "switch.md").read_text()
+    text, script = (re.search(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+                    for language in ("toml", "python"))
+    monkeypatch.chdir(tmp_path)
+    Path("flows.toml").write_text(text)
+    config = groups.load("flows.toml").config
+    padded = write_switch_bar(tmp_path / "padded", config)
+    Path("bar").write_bytes(padded.read_bytes()[OFFSET:])
+    exec(re.sub(r'"/sys/[^"]*"', '"bar"', script), {})
+    registers = Registers(load_switch(ports=2, groups=16))
+    with MappedFile("bar", offset=2 * 4096) as bus:
+        last = {name: registers.unpack(name, bus.read(registers.address(name)))
+                for name in ("group.members", "group.slots", "template.qp", "group_command",
+                             "forward[0]")}
+    assert last == {"group.members": {"ports": 3}, "group.slots": {"base": 0, "last": 255},
+                    "template.qp": {"qpn": 0x21},
+                    "group_command": {"group": 0, "port": 0, "op": GroupOperation.START},
+                    "forward[0]": {"port": 1, "enable": 1}}

