@@ -10,6 +10,7 @@ import sys
 import blocks as blocks_top
 import harness
 import pytest
+import switched
 
 from flytrim import cli
 from flytrim.config import NicConfig
@@ -111,6 +112,12 @@ def pages():
 
 #: What a command says that has to compile first.
 COMPILING = re.compile(r"flytrim: compiling \d+ bits of hardware, once: about a minute\n")
+
+
+@pytest.fixture(scope="session")
+def switch_program():
+    """The compiled switch of :data:`switched.CONFIG`."""
+    return switched.program()
 
 
 @pytest.fixture

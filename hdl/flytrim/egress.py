@@ -41,7 +41,6 @@ class Egress(wiring.Component):
     written, group, template : strobe: ``template`` becomes that of ``group``
     forwarded : streams of frames without gaps
     axis_* : AXI4-Stream, never with a gap inside a frame
-    results : strobe: a result has left
     """
 
     def __init__(self, config, in_flight):
@@ -55,7 +54,6 @@ class Egress(wiring.Component):
             "template": In(Template),
             "forwarded": In(stream.Signature(Packet(config.width))).array(config.ports),
             **axis_members("axis", Out, config.width, user=1),
-            "results": Out(1),
         })
 
     def elaborate(self, platform):
@@ -126,7 +124,6 @@ class Egress(wiring.Component):
               for source, pick in zip(sources, chosen, strict=True)),
             over.eq(port.i.valid & port.i.ready & port.i.payload.last),
             turns.served.eq(over),
-            self.results.eq(over & chosen[0]),
         ]
         with m.If(holding):
             m.d.comb += chosen.eq(held)

@@ -98,7 +98,7 @@ class TrimSwitch(wiring.Component):
             ]
             self._forward(m, n, port.bypass, egresses, control.forward[n])
         if config.counters:
-            self._count(m, reducer, egresses, control.counts)
+            self._count(m, reducer, control.counts)
         return m
 
     def _forward(self, m, n, source, egresses, route):
@@ -115,13 +115,15 @@ class TrimSwitch(wiring.Component):
             select((chosen, sink.ready) for sink, chosen in zip(sinks, here, strict=True))
             | ~(now.enable & (now.port < len(sinks))))
 
-    def _count(self, m, reducer, egresses, counts):
+    def _count(self, m, reducer, counts):
         """What is told of ports, groups and results, to the counters."""
         ended = [(lane.valid, lane.payload) for lane in reducer.outcomes]
-        for n, (port, egress) in enumerate(zip(counts.ports, egresses, strict=True)):
+        for n, port in enumerate(counts.ports):
+            sent = reducer.records[n]
             m.d.comb += [port[name].eq(getattr(reducer, name)[n]) for name in (
-                "contribution", "duplicate", "out_of_window", "bounds", "replay")]
-            m.d.comb += port.result.eq(egress.results)
+                "contribution", "duplicate", "out_of_window", "bounds")]
+            m.d.comb += [port.result.eq(sent.valid & ~sent.payload.again),
+                         port.replay.eq(sent.valid & sent.payload.again)]
         for number, group in enumerate(counts.groups):
             here = [valid & (outcome.turn.group == number) for valid, outcome in ended]
             m.d.comb += [group[name].eq(Cat(

@@ -105,8 +105,8 @@ def test_a_result_is_kept_until_the_one_two_windows_later():
         give_all(switch, offset)
     assert give(switch, 0, 2 * WINDOW) == []
     assert give(switch, 1, 0) == [expected(1, 0, SUM)]
-    # The child's own next turn has begun, so nothing of the one before is answered.
-    assert give(switch, 0, 0) == []
+    # The child's own next turn has begun, which the result outlives.
+    assert give(switch, 0, 0) == [expected(0, 0, SUM)]
     assert switch.port_counts[0]["duplicates"] == 1
 
 

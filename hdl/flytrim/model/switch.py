@@ -149,6 +149,11 @@ class SwitchModel:
                     port for port, mark in slot.marks.items() if mark != turn]
         return found
 
+    def finished(self, group, offset):
+        """Whether the last result of the offset's slot is that of this offset."""
+        slot, turn = self._started(group).place(offset)
+        return slot.finished == turn and slot.result is not None
+
     def receive(self, port, frame, mac_error=False):
         """What leaves for a frame that enters by ``port``: a list of (port, frame)."""
         judged = self._judges[port].judge(frame, mac_error)
@@ -171,14 +176,15 @@ class SwitchModel:
         counts = self.port_counts[port]
         offset = (judged.psn - running.starts[port]) % _PSNS
         slot, turn = running.place(offset)
-        ahead = (turn - slot.marks[port]) % running.turns
-        if ahead == 0:
+        ahead = (turn - slot.finished) % running.turns
+        if ahead == 0 or ahead >= running.turns // 2:
             counts["duplicates"] += 1
-            if slot.finished != turn or slot.result is None:
+            # One of another length is no copy of what made the result.
+            if ahead or slot.result is None or len(slot.result[0]) != judged.length:
                 return []
             counts["replays"] += 1
             return [self._result(group, port, offset, slot)]
-        if ahead >= running.turns // 2:
+        if slot.marks[port] == turn:
             counts["duplicates"] += 1
             return []
         # A window before this offset all children must have contributed, as that proves that they

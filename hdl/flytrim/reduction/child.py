@@ -96,13 +96,17 @@ class Job(data.Struct):
 
 
 class Result(data.Struct):
-    """What is known of a result beside its payload; ``missing`` are the ports that gave none."""
+    """What is known of a result beside its payload.
+
+    ``missing`` are the ports that gave none; ``again`` says that it was sent before.
+    """
 
     group: GROUP_BITS
     offset: OFFSET_BITS
     length: LENGTH_BITS
     ce: 1
     missing: MISSING_BITS
+    again: 1
 
 
 class Settled(data.Struct):

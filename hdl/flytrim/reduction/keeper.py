@@ -196,20 +196,20 @@ class Keeper(wiring.Component):
                 m.next = "Next"
 
             with m.State("Command"):
-                m.d.sync += self.status.eq(GroupStatus.DONE)
                 m.d.comb += ends.eq(1)
                 m.next = "Next"
                 with m.If(~in_range):
-                    m.d.sync += [self.status.eq(GroupStatus.BAD_GROUP), group.eq(0)]
+                    m.d.comb += self.status.eq(GroupStatus.BAD_GROUP)
+                    m.d.sync += group.eq(0)
                 with m.Elif(command.operation == GroupOperation.START):
                     with m.If(runs):
-                        m.d.sync += self.status.eq(GroupStatus.RUNNING)
+                        m.d.comb += self.status.eq(GroupStatus.RUNNING)
                     with m.Else():
                         m.d.comb += [self.placed.eq(1), ends.eq(0)]
                         m.d.sync += settle_for.eq(self._settles)
                         m.next = "Settle"
                 with m.Elif(~runs):
-                    m.d.sync += self.status.eq(GroupStatus.STOPPED)
+                    m.d.comb += self.status.eq(GroupStatus.STOPPED)
                 with m.Elif(command.operation == GroupOperation.STOP):
                     m.d.sync += self.running.bit_select(group, 1).eq(0)
                 with m.Elif(command.operation == GroupOperation.FLUSH):
@@ -217,7 +217,7 @@ class Keeper(wiring.Component):
                     m.d.sync += slot.eq(context.base | (command.offset & last))
                     m.next = "Flush look"
                 with m.Else():
-                    m.d.sync += self.status.eq(GroupStatus.UNKNOWN)
+                    m.d.comb += self.status.eq(GroupStatus.UNKNOWN)
 
             with m.State("Settle"):
                 m.d.sync += [settle_for.eq(settle_for - 1), slot.eq(context.base)]
@@ -269,7 +269,7 @@ class Keeper(wiring.Component):
                     m.next = "Ordered"
                 with m.Else():
                     m.d.comb += ends.eq(1)
-                    m.d.sync += self.status.eq(GroupStatus.BAD_OFFSET)
+                    m.d.comb += self.status.eq(GroupStatus.BAD_OFFSET)
                     m.next = "Next"
             with m.State("Ordered"):
                 with m.If(ordered):

@@ -48,7 +48,7 @@ class Reducer(wiring.Component):
     records, beats : lanes of each port: :class:`Result`, and its payload later
     outcomes : lane of :class:`Outcome` of each block that leads
     straggler, aborted : streams to the control plane
-    contribution, duplicate, out_of_window, bounds, replay : strobes, a bit a port
+    contribution, duplicate, out_of_window, bounds : strobes, a bit a port
     in_use : slots that wait
     """
 
@@ -76,7 +76,7 @@ class Reducer(wiring.Component):
             "straggler": Out(stream.Signature(Straggler)),
             "aborted": Out(stream.Signature(Aborted)),
             **{name: Out(ports) for name in (
-                "contribution", "duplicate", "out_of_window", "bounds", "replay")},
+                "contribution", "duplicate", "out_of_window", "bounds")},
             "in_use": Out(range(config.slots + 1)),
         })
 
@@ -139,7 +139,6 @@ class Reducer(wiring.Component):
             asked.ports.eq(1 << port),
             asked.again.eq(1),
             again.commit.eq(1),
-            self.replay[port].eq(again.o.valid & again.o.ready),
             *(getattr(self, name)[port].eq(getattr(slots, name)) for name in (
                 "contribution", "duplicate", "out_of_window", "bounds")),
         ]

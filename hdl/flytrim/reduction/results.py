@@ -153,10 +153,12 @@ class Results(wiring.Component):
                 sound.eq((first.stored.length == job.length)
                          & (first.stored.offset == job.turn.offset)),
                 second.result.eq(first.stored),
+                second.result.again.eq(1),
             ]
         with m.Else():
             m.d.sync += [
                 sound.eq(equal & present.any() & ~length[0] & (narrow | ~length[1])),
+                second.result.again.eq(0),
                 second.result.length.eq(length),
                 second.result.ce.eq(Cat(
                     present[port] & first.records[port].ce for port in ports).any()),
