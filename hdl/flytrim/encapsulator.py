@@ -10,7 +10,7 @@ from .checksum import compress
 from .group import Template
 from .header_stack import BASE_WORDS, EXTENSIONS, HeaderStack
 from .icrc_generator import IcrcGenerator
-from .logic import Copies, delayed, select
+from .logic import Copies, delayed, exceeds, select
 from .packet import Packet, thermometer
 
 __all__ = ["Encapsulation", "Encapsulator"]
@@ -92,9 +92,20 @@ class Encapsulator(wiring.Component):
         extension = select((use, Const(sum(header.size for header in chain) // WORD, 3))
                            for use, chain in zip(uses, EXTENSIONS, strict=True))
         ip_words = (h.IPV6.size - h.IPV4.size) // WORD
+        kind = Cat(extension, new.header.tagged, new.header.ipv6)
+
+        def table(make, bits=5):
+            """What ``make`` gives for words of extension headers, a tag, IPv6; for lack of adders
+            that would follow each other."""
+            return Array(Const(int(make(BASE_WORDS + (n & 7) + (n >> 3 & 1) + (n >> 4) * ip_words)),
+                               bits) for n in range(32))[kind]
+
         stack = Signal(5)
-        m.d.comb += stack.eq(BASE_WORDS + extension + new.header.tagged
-                             + Mux(new.header.ipv6, ip_words, 0))
+        m.d.comb += stack.eq(table(lambda words: words))
+        # Whether it all fits into one beat, ICRC included.
+        single = Cat(table(lambda words, n=n: words == n, 1)
+                     & ~exceeds(new.length, Const(WORD * (words - 2 - n), 14))
+                     for n in range(BASE_WORDS, words - 1)).any()
 
         def in_words(before):
             """Words of the payload and of so many before it."""
@@ -111,7 +122,7 @@ class Encapsulator(wiring.Component):
             coming.ip_words.eq(in_words(extension + (udp + h.IPV4.size // WORD))),
             coming.end.eq(in_words(stack)),
         ]
-        beats_left = in_words(stack + 1) >> index_bits
+        beats_left = in_words(table(lambda words: words + 1)) >> index_bits
         beats_of_payload = (new.length + (lanes - 1)) >> (lanes - 1).bit_length()
 
         # The frame under way: beats behind this one, beats before the first of payload, beats of
@@ -130,7 +141,7 @@ class Encapsulator(wiring.Component):
             take.eq(~ahead.any() & more.any()),
             ends_next.eq(left == 1),
             next_idle.eq(load & ~self.i_header.valid),
-            next_last.eq(Mux(load, ~beats_left.any(), Mux(go, ends_next, last))),
+            next_last.eq(Mux(load, single, Mux(go, ends_next, last))),
             next_at.eq(Mux(load, 1, Mux(go, at << 1, at))),
             self.i_header.ready.eq(load),
             self.i.ready.eq(step & take),
@@ -203,12 +214,14 @@ class Encapsulator(wiring.Component):
         # What goes along, each with the beat.
         end = current.end[:index_bits]
         straddles = end.all()
+        pad_ends = Mux(straddles, ends_next, last)
         flags = Signal(data.StructLayout({
-            "last": 1, "ends_next": 1, "first": 1, "over": 1, "bad": 1, "padded": 1,
+            "last": 1, "first": 1, "over": 1, "bad": 1, "pad_ends": 1, "padded": 1,
             "end": index_bits}))
         m.d.comb += [
-            flags.last.eq(last), flags.ends_next.eq(ends_next),
+            flags.last.eq(last),
             flags.first.eq(~started), flags.over.eq(last & straddles), flags.bad.eq(bad),
+            flags.pad_ends.eq(pad_ends),
             flags.padded.eq(current.end == BASE_WORDS), flags.end.eq(end)]
         valid = delayed(m, step, 3, name="valid", reset=True)
         second = delayed(m, flags, 1, name="flags")
@@ -218,7 +231,8 @@ class Encapsulator(wiring.Component):
         # Second cycle on: the ICRC is computed, and the IPv4 checksum.
         m.submodules.icrc = icrc = IcrcGenerator(self._width)
         m.d.comb += [icrc.data.eq(Cat(masked)), icrc.first.eq(second.first),
-                     icrc.over.eq(second.over), icrc.word.eq(second.end)]
+                     icrc.over.eq(second.over), icrc.word.eq(second.end),
+                     icrc.wrong.eq(second.bad & second.pad_ends)]
         checksum, here = self._checksum(m, headers.ipv4, current.record.header, at)
 
         later = delayed(m, Cat(wire), 1, name="wire_later")
@@ -232,15 +246,13 @@ class Encapsulator(wiring.Component):
         # Fourth cycle: the ICRC is put in its place.
         slots = Signal(words + 1, reset_less=True)
         m.d.sync += slots.eq(Cat(
-            third.over, ((third.ends_next if word == words - 1 else third.last)
-                         & (third.end == word) for word in range(words))))
+            third.over, (third.pad_ends & (third.end == word) for word in range(words))))
         out = Signal.like(self.o.payload, reset_less=True)
-        code = icrc.icrc ^ fourth.bad.replicate(32)
         for lane in range(lanes):
             slot, byte = divmod(lane + SLOT_OFFSET, WORD)
             part = slice(8 * lane, 8 * lane + 8)
             m.d.sync += out.data[part].eq(
-                summed[part] | slots[slot].replicate(8) & code.word_select(byte, 8))
+                summed[part] | slots[slot].replicate(8) & icrc.icrc.word_select(byte, 8))
         count = Cat(Const(SLOT_OFFSET, 2), (fourth.end + 1)[:index_bits])
         m.d.sync += [
             self.o.valid.eq(valid),

@@ -31,6 +31,7 @@ class IcrcGenerator(wiring.Component):
     over : it stands behind that in which the packet's pad ends: ``icrc`` stays as it was
     word : in the beat in which the pad ends, the ICRC starts ``4 * word + 2`` bytes behind the
         first; the same at all beats of a packet
+    wrong : in the beat in which the pad ends: all bits of ``icrc`` are to be inverted
     icrc : 2 cycles later, combinational: the ICRC as a number, its lowest byte to be sent first
     """
 
@@ -43,6 +44,7 @@ class IcrcGenerator(wiring.Component):
             "first": In(1),
             "over": In(1),
             "word": In(range(self._lanes // 4)),
+            "wrong": In(1),
             "icrc": Out(32),
         })
 
@@ -60,7 +62,8 @@ class IcrcGenerator(wiring.Component):
         ]
         # Second cycle: the product.
         share = Signal(32, reset_less=True)
-        m.d.sync += share.eq(_product(added, power))
+        wrong = delayed(m, self.wrong, 1, name="wrong")
+        m.d.sync += share.eq(_product(added, power) ^ wrong.replicate(32))
 
         # Third cycle: the register moves on.
         first = delayed(m, self.first, self.latency, name="first")
