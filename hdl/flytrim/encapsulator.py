@@ -87,12 +87,15 @@ class Encapsulator(wiring.Component):
 
         # What a record comes to when it is taken: where the headers and the pad end, in words
         # behind the first two bytes; how many beats there are.
-        uses = Cat(Cat(new.header.opcode == code for code in codes).any()
-                   for codes in EXTENSIONS.values())
-        extension = select((use, Const(sum(header.size for header in chain) // WORD, 3))
-                           for use, chain in zip(uses, EXTENSIONS, strict=True))
+        uses, extension, kind = Signal(len(EXTENSIONS)), Signal(3), Signal(5)
+        m.d.comb += [
+            uses.eq(Cat(Cat(new.header.opcode == code for code in codes).any()
+                        for codes in EXTENSIONS.values())),
+            extension.eq(select((use, Const(sum(header.size for header in chain) // WORD, 3))
+                                for use, chain in zip(uses, EXTENSIONS, strict=True))),
+            kind.eq(Cat(extension, new.header.tagged, new.header.ipv6)),
+        ]
         ip_words = (h.IPV6.size - h.IPV4.size) // WORD
-        kind = Cat(extension, new.header.tagged, new.header.ipv6)
 
         def table(make, bits=5):
             """What ``make`` gives for words of extension headers, a tag, IPv6; for lack of adders
@@ -175,15 +178,14 @@ class Encapsulator(wiring.Component):
         m.d.sync += held.eq(turned)
         chains = Signal(len(EXTENSIONS), reset_less=True)
         m.d.sync += chains.eq(Mux(load, uses, chains))
-        headers = HeaderStack(current.record, current.udp_words, current.ip_words,
+        headers = HeaderStack(m, current.record, current.udp_words, current.ip_words,
                               chosen(uses, chains, HeaderStack.extension_bits, "chains"))
         kinds = chosen(Cat(new.header.ipv6, new.header.tagged),
                        Cat(current.record.header.ipv6, current.record.header.tagged),
                        2 * 8 * HeaderStack.size, "kind")
         numbers = Copies(m, next_at, 2 * self._width, name="at")
 
-        def header_lane(lane, make):
-            stacks = [make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
+        def header_lane(lane, stacks):
             return select(
                 (numbers.of(2 * 8 * lane)[number],
                  Array(each[n] for each in stacks)[kinds.of(2 * 8 * n)])
@@ -191,21 +193,26 @@ class Encapsulator(wiring.Component):
 
         took = Signal()
         m.d.sync += took.eq(step & take & ~last)
-        before = Cat(1, thermometer(shift, words))
-        behind_header, behind_beat = ~before & take.replicate(words + 1), before & took.replicate(
-            words + 1)
-        wire, masked = [], []
+        before, new_slots, old_slots = (Signal(words + 1) for _ in range(3))
+        m.d.comb += [
+            before.eq(Cat(Const(1, 1), thermometer(shift, words))),
+            new_slots.eq(~before & take.replicate(words + 1)),
+            old_slots.eq(before & took.replicate(words + 1)),
+        ]
+        kept, masked = Signal(self._width, reset_less=True), Signal(self._width)
+        wires, masks = ([make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
+                        for make in (headers.wire, headers.masked))
         special = {n % lanes for n in HeaderStack.differs()}
         for lane in range(lanes):
             slot, byte = (lane + SLOT_OFFSET) // WORD, slice(8 * lane, 8 * lane + 8)
-            payload = select([(behind_header[slot], turned[byte]), (behind_beat[slot], held[byte])])
-            wire.append(Signal(8, name=f"wire_{lane}", reset_less=True))
-            m.d.sync += wire[-1].eq(header_lane(lane, headers.wire) | payload)
+            payload = select([(new_slots[slot], turned[byte]), (old_slots[slot], held[byte])])
+            m.d.sync += kept[byte].eq(header_lane(lane, wires) | payload)
             if lane in special:
-                masked.append(Signal(8, name=f"masked_{lane}", reset_less=True))
-                m.d.sync += masked[-1].eq(header_lane(lane, headers.masked) | payload)
+                differing = Signal(8, name=f"masked_{lane}", reset_less=True)
+                m.d.sync += differing.eq(header_lane(lane, masks) | payload)
+                m.d.comb += masked[byte].eq(differing)
             else:
-                masked.append(wire[-1])
+                m.d.comb += masked[byte].eq(kept[byte])
 
         bad, was_bad = Signal(), Signal()
         m.d.comb += bad.eq(was_bad | take & beat.last & beat.error)
@@ -230,12 +237,12 @@ class Encapsulator(wiring.Component):
 
         # Second cycle on: the ICRC is computed, and the IPv4 checksum.
         m.submodules.icrc = icrc = IcrcGenerator(self._width)
-        m.d.comb += [icrc.data.eq(Cat(masked)), icrc.first.eq(second.first),
+        m.d.comb += [icrc.data.eq(masked), icrc.first.eq(second.first),
                      icrc.over.eq(second.over), icrc.word.eq(second.end),
                      icrc.wrong.eq(second.bad & second.pad_ends)]
         checksum, here = self._checksum(m, headers.ipv4, current.record.header, at)
 
-        later = delayed(m, Cat(wire), 1, name="wire_later")
+        later = delayed(m, kept, 1, name="kept")
         summed = Signal(self._width, reset_less=True)
         m.d.sync += summed.eq(later)
         for tagged, flag in enumerate(here):

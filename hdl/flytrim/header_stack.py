@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The headers before a payload as bytes, from what a record says; combinational."""
 
-from amaranth import Cat, Const, Mux, Value
+from amaranth import Cat, Const, Mux, Signal, Value
 
 from . import headers as h
 from .icrc import SEED, masked_bits
@@ -29,6 +29,7 @@ class HeaderStack:
 
     Parameters
     ----------
+    m : Module
     record : Encapsulation
         What to write.
     udp_words, ip_words : Value
@@ -44,7 +45,7 @@ class HeaderStack:
     #: Bits of extension headers.
     extension_bits = 8 * _EXTENSION_BYTES
 
-    def __init__(self, record, udp_words, ip_words, chains):
+    def __init__(self, m, record, udp_words, ip_words, chains):
         self._template = header = record.header
         ecn = Mux(record.ce, 3, header.ecn)
         length = Cat(Const(0, 2), udp_words)
@@ -60,10 +61,10 @@ class HeaderStack:
             *_wire(h.UDP, sport=header.sport, dport=header.dport, length=length),
             *_wire(h.BTH, opcode=header.opcode, migreq=1, pad_count=(-record.length)[:2],
                    pkey=header.pkey, dest_qp=header.qpn, psn=record.psn),
-            *self._extension(record, chains)]
+            *self._extension(m, record, chains)]
 
     @staticmethod
-    def _extension(record, chains):
+    def _extension(m, record, chains):
         header = record.header
         bytes_ = {
             h.RETH: _wire(h.RETH, address=record.address, rkey=header.rkey,
@@ -73,8 +74,10 @@ class HeaderStack:
         }
         each = [sum((bytes_[part] for part in chain), []) for chain in EXTENSIONS]
         for n in range(_EXTENSION_BYTES):
-            yield Cat(select((chains.of(8 * n)[number], chain[n])
-                             for number, chain in enumerate(each) if n < len(chain)))
+            byte = Signal(8, name=f"extension_{n}")
+            m.d.comb += byte.eq(select((chains.of(8 * n)[number], chain[n])
+                                       for number, chain in enumerate(each) if n < len(chain)))
+            yield byte
 
     def wire(self, tagged, ipv6):
         """The bytes as they are sent."""

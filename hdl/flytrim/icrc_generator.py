@@ -61,9 +61,10 @@ class IcrcGenerator(wiring.Component):
                            for word in range(lanes // 4))[self.word]),
         ]
         # Second cycle: the product.
-        share = Signal(32, reset_less=True)
+        share, product = Signal(32, reset_less=True), Signal(63)
+        m.d.comb += product.eq(_product(added, power))
         wrong = delayed(m, self.wrong, 1, name="wrong")
-        m.d.sync += share.eq(_product(added, power) ^ wrong.replicate(32))
+        m.d.sync += share.eq(_remainder(product) ^ wrong.replicate(32))
 
         # Third cycle: the register moves on.
         first = delayed(m, self.first, self.latency, name="first")
@@ -79,11 +80,15 @@ class IcrcGenerator(wiring.Component):
 
 
 def _product(a, b):
-    """``a * b`` modulo the polynomial of the CRC."""
-    terms = [Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
-             for degree in range(63)]
+    """The polynomial ``a * b``, the coefficient of x^0 first."""
+    return Cat(Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
+               for degree in range(63))
+
+
+def _remainder(product):
+    """The register that a polynomial leaves, which has the coefficient of x^0 first."""
     columns = [ONE]
-    while len(columns) < len(terms):
+    while len(columns) < len(product):
         last = columns[-1]
         columns.append(last >> 1 ^ (POLYNOMIAL if last & 1 else 0))
-    return linear(columns, Cat(terms))
+    return linear(columns, product)
