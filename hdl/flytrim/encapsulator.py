@@ -7,8 +7,9 @@ from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .checksum import compress
+from .frame_sequence import WORD, FrameSequence, Sizes
 from .group import Template
-from .header_stack import BASE_WORDS, EXTENSIONS, HeaderStack
+from .header_stack import BASE_WORDS, HeaderStack
 from .icrc_generator import IcrcGenerator
 from .logic import Copies, delayed, select
 from .packet import Packet, thermometer
@@ -17,10 +18,8 @@ __all__ = ["Encapsulation", "Encapsulator"]
 
 #: Bytes of the shortest frame without FCS.
 SHORTEST = 60
-#: All but a frame's first two bytes is counted in words of four: headers, payload with pad, ICRC.
-WORD = 4
-WORD_BITS = 12
-SLOT_OFFSET = 2
+#: Where the first word of a frame starts: headers, payloads and ICRCs end two bytes behind one.
+OFFSET = 2
 
 
 class Encapsulation(data.Struct):
@@ -85,94 +84,43 @@ class Encapsulator(wiring.Component):
         index_bits = (words - 1).bit_length()
         new, beat = self.i_header.payload, self.i.payload
 
-        # What a record comes to when it is taken: where the headers and the pad end, in words
-        # behind the first two bytes; how many beats there are.
-        uses = Cat(Cat(new.header.opcode == code for code in codes).any()
-                   for codes in EXTENSIONS.values())
-        extension = select((use, Const(sum(header.size for header in chain) // WORD, 3))
-                           for use, chain in zip(uses, EXTENSIONS, strict=True))
-        ip_words = (h.IPV6.size - h.IPV4.size) // WORD
-        stack = Signal(5)
-        m.d.comb += stack.eq(BASE_WORDS + extension + new.header.tagged
-                             + Mux(new.header.ipv6, ip_words, 0))
-
-        def in_words(before):
-            """Words of the payload and of so many before it."""
-            return (new.length + Cat(Const(WORD - 1, 2), before))[2:]
-
-        coming = Signal(data.StructLayout({
-            "record": Encapsulation, "stack": 5, "udp_words": WORD_BITS, "ip_words": WORD_BITS,
-            "end": WORD_BITS}))
-        udp = (h.UDP.size + h.BTH.size + h.ICRC_BYTES) // WORD
+        m.submodules.sequence = now = FrameSequence(self._width)
         m.d.comb += [
-            coming.record.eq(new),
-            coming.stack.eq(stack),
-            coming.udp_words.eq(in_words(extension + udp)),
-            coming.ip_words.eq(in_words(extension + (udp + h.IPV4.size // WORD))),
-            coming.end.eq(in_words(stack)),
+            now.valid.eq(self.i_header.valid),
+            now.payload.eq(self.i.valid),
+            now.room.eq(self.room),
+            now.length.eq(new.length),
+            *(getattr(now, name).eq(new.header[name]) for name in ("opcode", "tagged", "ipv6")),
+            self.i_header.ready.eq(now.load),
+            self.i.ready.eq(now.step & now.take),
         ]
-        beats_left = in_words(stack + 1) >> index_bits
-        beats_of_payload = (new.length + (lanes - 1)) >> (lanes - 1).bit_length()
 
-        # The frame under way: beats behind this one, beats before the first of payload, beats of
-        # payload from this one on, number of the beat while there can be headers, one-hot.
-        idle, started, last, empty = Signal(init=1), Signal(), Signal(), Signal()
-        left = Signal(len(beats_left), reset_less=True)
-        ahead = Signal(max(0, len(stack) - index_bits), reset_less=True)
-        more = Signal(len(beats_of_payload), reset_less=True)
-        at, next_at = (Signal(-(-HeaderStack.size // lanes), reset_less=True) for _ in range(2))
-        go, load, step, take, ends_next = Signal(), Signal(), Signal(), Signal(), Signal()
-        next_idle, next_last = Signal(), Signal()
-        m.d.comb += [
-            go.eq(started | self.room & (self.i.valid | empty)),
-            load.eq(idle | last & go),
-            step.eq(go & ~idle),
-            take.eq(~ahead.any() & more.any()),
-            ends_next.eq(left == 1),
-            next_idle.eq(load & ~self.i_header.valid),
-            next_last.eq(Mux(load, ~beats_left.any(), Mux(go, ends_next, last))),
-            next_at.eq(Mux(load, 1, Mux(go, at << 1, at))),
-            self.i_header.ready.eq(load),
-            self.i.ready.eq(step & take),
-        ]
-        m.d.sync += [idle.eq(next_idle), last.eq(next_last), at.eq(next_at),
-                     started.eq(step & ~last)]
-        with m.If(load):
-            m.d.sync += [empty.eq(~new.length.any()), left.eq(beats_left),
-                         more.eq(beats_of_payload), ahead.eq(stack >> index_bits)]
-        with m.Elif(go):
-            m.d.sync += [left.eq(left - 1), more.eq(more - take)]
-            with m.If(ahead.any()):
-                m.d.sync += ahead.eq(ahead - 1)
-
+        # The current record.
+        coming = Signal(data.StructLayout({"record": Encapsulation, "sizes": Sizes}))
+        m.d.comb += [coming.record.eq(new), coming.sizes.eq(now.sizes)]
         current = Signal.like(coming, reset_less=True)
         bits = current.as_value()
-        loads = Copies(m, Cat(next_idle, next_last), len(bits), name="load", reset=1)
+        # Idle, or the frame's last beat is made: that it is made, all know at once.
+        loads = Copies(m, Cat(now.next_idle, now.next_last), len(bits), name="load", reset=1)
         for (none, ends), part in loads.parts():
-            with m.If(none | ends & go):
+            with m.If(none | ends & now.step):
                 m.d.sync += bits[part].eq(coming.as_value()[part])
+        record, sizes = current.record, current.sizes
+        shift, end = sizes.stack[:index_bits], sizes.end[:index_bits]
 
-        def chosen(next_value, value, bits, name):
-            """Copies of a part of the record that selects so many bits."""
-            return Copies(m, Mux(load, next_value, value), bits, name=name)
+        def chosen(make, bits, name):
+            """Copies of a part of the current record that selects so many bits."""
+            return Copies(m, Mux(now.load, make(coming), make(current)), bits, name=name)
 
         # First cycle: the payload is turned to where it stands in the frame, the headers selected.
-        shift = current.stack[:index_bits]
-        turned = self._turned(m, beat.data, lambda low, high, name: chosen(
-            stack[low:high], shift[low:high], self._width, name))
+        turned = self._turned(m, beat.data, chosen)
         held = Signal(self._width, reset_less=True)
         m.d.sync += held.eq(turned)
-        chains = Signal(len(EXTENSIONS), reset_less=True)
-        m.d.sync += chains.eq(Mux(load, uses, chains))
-        headers = HeaderStack(m, current.record, current.udp_words, current.ip_words,
-                              chosen(uses, chains, HeaderStack.extension_bits, "chains"))
-        kinds = chosen(Cat(new.header.ipv6, new.header.tagged),
-                       Cat(current.record.header.ipv6, current.record.header.tagged),
+        headers = HeaderStack(m, record, sizes.udp, sizes.ip, chosen(
+            lambda of: of.sizes.chains, HeaderStack.extension_bits, "chains"))
+        kinds = chosen(lambda of: Cat(of.record.header.ipv6, of.record.header.tagged),
                        2 * 8 * HeaderStack.size, "kind")
-        numbers = Copies(m, next_at, 2 * self._width, name="at")
-
-        def stacks(make):
-            return [make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
+        numbers = Copies(m, now.next_number, 2 * self._width, name="number")
 
         def header_lane(lane, stacks):
             return select(
@@ -181,50 +129,59 @@ class Encapsulator(wiring.Component):
                 for number, n in enumerate(range(lane, HeaderStack.size, lanes)))
 
         took = Signal()
-        m.d.sync += took.eq(step & take & ~last)
-        before = Cat(1, thermometer(shift, words))
-        behind_header, behind_beat = ~before & take.replicate(words + 1), before & took.replicate(
-            words + 1)
-        wire, masked = [], []
-        wire_stacks, masked_stacks = stacks(headers.wire), stacks(headers.masked)
+        m.d.sync += took.eq(now.step & now.take & ~now.last)
+        before, new_slots, old_slots = (Signal(words + 1) for _ in range(3))
+        m.d.comb += [
+            before.eq(Cat(Const(1, 1), thermometer(shift, words))),
+            new_slots.eq(~before & now.take.replicate(words + 1)),
+            old_slots.eq(before & took.replicate(words + 1)),
+        ]
+        kept, masked = Signal(self._width, reset_less=True), Signal(self._width)
+        wires, masks = ([make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
+                        for make in (headers.wire, headers.masked))
         special = {n % lanes for n in HeaderStack.differs()}
         for lane in range(lanes):
-            slot, byte = (lane + SLOT_OFFSET) // WORD, slice(8 * lane, 8 * lane + 8)
-            payload = select([(behind_header[slot], turned[byte]), (behind_beat[slot], held[byte])])
-            wire.append(Signal(8, name=f"wire_{lane}", reset_less=True))
-            m.d.sync += wire[-1].eq(header_lane(lane, wire_stacks) | payload)
+            slot, byte = (lane + OFFSET) // WORD, slice(8 * lane, 8 * lane + 8)
+            payload = select([(new_slots[slot], turned[byte]), (old_slots[slot], held[byte])])
+            m.d.sync += kept[byte].eq(header_lane(lane, wires) | payload)
             if lane in special:
-                masked.append(Signal(8, name=f"masked_{lane}", reset_less=True))
-                m.d.sync += masked[-1].eq(header_lane(lane, masked_stacks) | payload)
+                differing = Signal(8, name=f"masked_{lane}", reset_less=True)
+                m.d.sync += differing.eq(header_lane(lane, masks) | payload)
+                m.d.comb += masked[byte].eq(differing)
             else:
-                masked.append(wire[-1])
+                m.d.comb += masked[byte].eq(kept[byte])
 
         bad, was_bad = Signal(), Signal()
-        m.d.comb += bad.eq(was_bad | take & beat.last & beat.error)
-        m.d.sync += was_bad.eq(bad & step & ~last)
+        m.d.comb += bad.eq(was_bad | now.take & beat.last & beat.error)
+        m.d.sync += was_bad.eq(bad & now.step & ~now.last)
 
         # What goes along, each with the beat.
-        end = current.end[:index_bits]
         straddles = end.all()
         flags = Signal(data.StructLayout({
-            "last": 1, "ends_next": 1, "first": 1, "over": 1, "bad": 1, "padded": 1,
+            "first": 1, "last": 1, "pad_ends": 1, "over": 1, "bad": 1, "padded": 1,
             "end": index_bits}))
         m.d.comb += [
-            flags.last.eq(last), flags.ends_next.eq(ends_next),
-            flags.first.eq(~started), flags.over.eq(last & straddles), flags.bad.eq(bad),
-            flags.padded.eq(current.end == BASE_WORDS), flags.end.eq(end)]
-        valid = delayed(m, step, 3, name="valid", reset=True)
+            flags.first.eq(now.first),
+            flags.last.eq(now.last),
+            flags.pad_ends.eq(Mux(straddles, now.ends_next, now.last)),
+            flags.over.eq(now.last & straddles),
+            flags.bad.eq(bad),
+            flags.padded.eq(sizes.end == BASE_WORDS),
+            flags.end.eq(end),
+        ]
+        valid = delayed(m, now.step, 3, name="valid", reset=True)
         second = delayed(m, flags, 1, name="flags")
         third = delayed(m, second, 1, name="flags_second")
         fourth = delayed(m, third, 1, name="flags_third")
 
         # Second cycle on: the ICRC is computed, and the IPv4 checksum.
         m.submodules.icrc = icrc = IcrcGenerator(self._width)
-        m.d.comb += [icrc.data.eq(Cat(masked)), icrc.first.eq(second.first),
-                     icrc.over.eq(second.over), icrc.word.eq(second.end)]
-        checksum, here = self._checksum(m, headers.ipv4, current.record.header, at)
+        m.d.comb += [icrc.data.eq(masked), icrc.first.eq(second.first),
+                     icrc.over.eq(second.over), icrc.word.eq(second.end),
+                     icrc.wrong.eq(second.bad & second.pad_ends)]
+        checksum, here = self._checksum(m, headers.ipv4, record.header, now.number)
 
-        later = delayed(m, Cat(wire), 1, name="wire_later")
+        later = delayed(m, kept, 1, name="kept")
         summed = Signal(self._width, reset_less=True)
         m.d.sync += summed.eq(later)
         for tagged, flag in enumerate(here):
@@ -235,16 +192,14 @@ class Encapsulator(wiring.Component):
         # Fourth cycle: the ICRC is put in its place.
         slots = Signal(words + 1, reset_less=True)
         m.d.sync += slots.eq(Cat(
-            third.over, ((third.ends_next if word == words - 1 else third.last)
-                         & (third.end == word) for word in range(words))))
+            third.over, (third.pad_ends & (third.end == word) for word in range(words))))
         out = Signal.like(self.o.payload, reset_less=True)
-        code = icrc.icrc ^ fourth.bad.replicate(32)
         for lane in range(lanes):
-            slot, byte = divmod(lane + SLOT_OFFSET, WORD)
+            slot, byte = divmod(lane + OFFSET, WORD)
             part = slice(8 * lane, 8 * lane + 8)
             m.d.sync += out.data[part].eq(
-                summed[part] | slots[slot].replicate(8) & code.word_select(byte, 8))
-        count = Cat(Const(SLOT_OFFSET, 2), (fourth.end + 1)[:index_bits])
+                summed[part] | slots[slot].replicate(8) & icrc.icrc.word_select(byte, 8))
+        count = Cat(Const(OFFSET, 2), (fourth.end + 1)[:index_bits])
         m.d.sync += [
             self.o.valid.eq(valid),
             out.last.eq(fourth.last),
@@ -255,21 +210,23 @@ class Encapsulator(wiring.Component):
         m.d.comb += self.o.payload.eq(out)
         return m
 
-    def _turned(self, m, value, copies):
+    def _turned(self, m, value, chosen):
         """``value`` with its lane 0 moved to where the stack ends, around the end of the beat."""
         lanes = self._width // 8
-        value, low = _rotated(value, SLOT_OFFSET), 0
+        value, low = _rotated(value, OFFSET), 0
         steps = (lanes // WORD - 1).bit_length()
         while low < steps:
             high = min(low + 2, steps)
             following = Signal(self._width, name=f"turned_{low}")
-            for index, part in copies(low, high, f"turn_{low}").parts():
+            copies = chosen(lambda of, part=slice(low, high): of.sizes.stack[part], self._width,
+                            f"turn_{low}")
+            for index, part in copies.parts():
                 m.d.comb += following[part].eq(Array(
                     _rotated(value, WORD * n << low) for n in range(1 << high - low))[index][part])
             value, low = following, high
         return value
 
-    def _checksum(self, m, ipv4, header, at):
+    def _checksum(self, m, ipv4, header, number):
         """The IPv4 checksum two cycles later as it stands in a beat, and whether that beat is the
         one that it belongs to, without and with a tag."""
         lanes = self._width // 8
@@ -282,7 +239,7 @@ class Encapsulator(wiring.Component):
         m.d.sync += checksum.eq(~(whole[:16] + whole[16])[:16])
         here = Cat(
             ~header.ipv6 & (header.tagged == tagged)
-            & at[(h.L3_OFFSETS[tagged] + h.IPV4.checksum.byte) // lanes] for tagged in (0, 1))
+            & number[(h.L3_OFFSETS[tagged] + h.IPV4.checksum.byte) // lanes] for tagged in (0, 1))
         return Cat(checksum[8:], checksum[:8]), delayed(m, here, 2, name="sum_here")
 
 

@@ -46,47 +46,48 @@ class HeaderStack:
     extension_bits = 8 * _EXTENSION_BYTES
 
     def __init__(self, m, record, udp_words, ip_words, chains):
-        self._m = m
         self._template = header = record.header
         ecn = Mux(record.ce, 3, header.ecn)
         length = Cat(Const(0, 2), udp_words)
-        self.ipv4 = self._wire(
+        self.ipv4 = _wire(
             h.IPV4, version=4, ihl=5, dscp=header.dscp, ecn=ecn,
             total_length=Cat(Const(0, 2), ip_words), dont_fragment=1, ttl=header.ttl,
             protocol=h.IP_UDP, src=header.src[:32], dst=header.dst[:32])
-        self._ipv6 = self._wire(
+        self._ipv6 = _wire(
             h.IPV6, version=6, dscp=header.dscp, ecn=ecn, flow_label=header.flow_label,
             payload_length=length, next_header=h.IP_UDP, hop_limit=header.ttl, src=header.src,
             dst=header.dst)
         self._transport = [
-            *self._wire(h.UDP, sport=header.sport, dport=header.dport, length=length),
-            *self._wire(h.BTH, opcode=header.opcode, migreq=1, pad_count=(-record.length)[:2],
+            *_wire(h.UDP, sport=header.sport, dport=header.dport, length=length),
+            *_wire(h.BTH, opcode=header.opcode, migreq=1, pad_count=(-record.length)[:2],
                    pkey=header.pkey, dest_qp=header.qpn, psn=record.psn),
-            *self._extension(record, chains)]
+            *self._extension(m, record, chains)]
 
-    def _extension(self, record, chains):
+    @staticmethod
+    def _extension(m, record, chains):
         header = record.header
         bytes_ = {
-            h.RETH: self._wire(h.RETH, address=record.address, rkey=header.rkey,
+            h.RETH: _wire(h.RETH, address=record.address, rkey=header.rkey,
                           dma_length=record.length),
-            h.DETH: self._wire(h.DETH, qkey=header.rkey, src_qp=header.src_qp),
-            h.IMMDT: self._wire(h.IMMDT, immediate=record.immediate),
+            h.DETH: _wire(h.DETH, qkey=header.rkey, src_qp=header.src_qp),
+            h.IMMDT: _wire(h.IMMDT, immediate=record.immediate),
         }
         each = [sum((bytes_[part] for part in chain), []) for chain in EXTENSIONS]
         for n in range(_EXTENSION_BYTES):
-            yield Cat(select((chains.of(8 * n)[number], chain[n])
-                             for number, chain in enumerate(each) if n < len(chain)))
+            byte = Signal(8, name=f"extension_{n}")
+            m.d.comb += byte.eq(select((chains.of(8 * n)[number], chain[n])
+                                       for number, chain in enumerate(each) if n < len(chain)))
+            yield byte
 
     def wire(self, tagged, ipv6):
         """The bytes as they are sent."""
         header = self._template
         ethertype = h.TYPE_IPV6 if ipv6 else h.TYPE_IPV4
-        link = self._wire(h.ETHERNET, dst=header.dst_mac, src=header.src_mac,
+        link = _wire(h.ETHERNET, dst=header.dst_mac, src=header.src_mac,
                      ethertype=h.TPIDS[0] if tagged else ethertype)
         if tagged:
             tci = header.tci
-            link += self._wire(h.VLAN, pcp=tci[13:], dei=tci[12], vid=tci[:12],
-                               ethertype=ethertype)
+            link += _wire(h.VLAN, pcp=tci[13:], dei=tci[12], vid=tci[:12], ethertype=ethertype)
         return self._filled(link + (self._ipv6 if ipv6 else self.ipv4) + self._transport)
 
     def masked(self, tagged, ipv6):
@@ -110,15 +111,14 @@ class HeaderStack:
     def _filled(self, bytes_):
         return bytes_ + [Const(0, 8)] * (self.size - len(bytes_))
 
-    def _wire(self, header, **values):
-        """The bytes of a header; fields without a value are zero, short values are extended."""
-        fields = []
-        for name, field in header.fields.items():
-            value = values.get(name, 0)
-            value = Const(value, field.width) if isinstance(value, int) else Value.cast(value)
-            assert len(value) <= field.width, f"{field.name} has {field.width} bits"
-            fields.append(Cat(value, Const(0, field.width - len(value))))
-        # A signal, or each byte would come with all of the header's logic once more.
-        number = Signal(8 * header.size, name=header.name.lower())
-        self._m.d.comb += number.eq(Cat(reversed(fields)))
-        return [number[bit:bit + 8] for bit in reversed(range(0, len(number), 8))]
+
+def _wire(header, **values):
+    """The bytes of a header; fields without a value are zero, short values are extended."""
+    fields = []
+    for name, field in header.fields.items():
+        value = values.get(name, 0)
+        value = Const(value, field.width) if isinstance(value, int) else Value.cast(value)
+        assert len(value) <= field.width, f"{field.name} has {field.width} bits"
+        fields.append(Cat(value, Const(0, field.width - len(value))))
+    number = Cat(reversed(fields))
+    return [number[bit:bit + 8] for bit in reversed(range(0, len(number), 8))]

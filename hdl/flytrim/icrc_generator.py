@@ -31,6 +31,7 @@ class IcrcGenerator(wiring.Component):
     over : it stands behind that in which the packet's pad ends: ``icrc`` stays as it was
     word : in the beat in which the pad ends, the ICRC starts ``4 * word + 2`` bytes behind the
         first; the same at all beats of a packet
+    wrong : in the beat in which the pad ends: all bits of ``icrc`` are to be inverted
     icrc : 2 cycles later, combinational: the ICRC as a number, its lowest byte to be sent first
     """
 
@@ -43,6 +44,7 @@ class IcrcGenerator(wiring.Component):
             "first": In(1),
             "over": In(1),
             "word": In(range(self._lanes // 4)),
+            "wrong": In(1),
             "icrc": Out(32),
         })
 
@@ -59,8 +61,10 @@ class IcrcGenerator(wiring.Component):
                            for word in range(lanes // 4))[self.word]),
         ]
         # Second cycle: the product.
-        share = Signal(32, reset_less=True)
-        m.d.sync += share.eq(_product(m, added, power))
+        share, product = Signal(32, reset_less=True), Signal(63)
+        m.d.comb += product.eq(_product(added, power))
+        wrong = delayed(m, self.wrong, 1, name="wrong")
+        m.d.sync += share.eq(_remainder(product) ^ wrong.replicate(32))
 
         # Third cycle: the register moves on.
         first = delayed(m, self.first, self.latency, name="first")
@@ -75,14 +79,16 @@ class IcrcGenerator(wiring.Component):
         return m
 
 
-def _product(m, a, b):
-    """``a * b`` modulo the polynomial of the CRC."""
-    terms = Signal(63)
-    m.d.comb += terms.eq(Cat(
-        Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
-        for degree in range(63)))
+def _product(a, b):
+    """The polynomial ``a * b``, the coefficient of x^0 first."""
+    return Cat(Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
+               for degree in range(63))
+
+
+def _remainder(product):
+    """The register that a polynomial leaves, which has the coefficient of x^0 first."""
     columns = [ONE]
-    while len(columns) < len(terms):
+    while len(columns) < len(product):
         last = columns[-1]
         columns.append(last >> 1 ^ (POLYNOMIAL if last & 1 else 0))
-    return linear(columns, terms)
+    return linear(columns, product)
