@@ -240,6 +240,8 @@ async def a_template_is_written_in_one_cycle_or_refused(dut):
             Switch.set_template, port=port, group=group, header=header))
         assert bench.templates == [(port, group, Template.const(template_of(header)))]
         bench.templates.clear()
+        assert await bench.run(Switch.events) == {"command_done"}
+        await bench.run(lambda switch: switch.clear_events("command_done"))
     for port, group, code in ((0, SWITCH.groups, "bad_group"), (SWITCH.ports, 0, "bad_port"),
                               (15, 63, "bad_group")):
         with pytest.raises(TableError) as error:
