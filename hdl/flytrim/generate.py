@@ -7,6 +7,7 @@ from . import __version__
 from .fp32.product import ValidAdder
 from .fp32.tree import ReductionTree
 from .nic import TrimNic
+from .shared import SharedModules, ports_of
 from .switch import TrimSwitch
 from .synth.lanes import Lanes
 from .verilog import tidy
@@ -86,5 +87,11 @@ def _text(name, top, choices):
         f"// {choices}\n\n"
     )
     # Without source locations: they hold absolute paths of the machine that generates.
-    text = verilog.convert(top, name=name, emit_src=False, strip_internal_attrs=True)
-    return head + tidy(text)
+    shared, texts, waiting = SharedModules(), [], [(name, top)]
+    while waiting:
+        for module, component in waiting:
+            texts.append(verilog.convert(
+                component, name=module, platform=shared, ports=ports_of(component),
+                emit_src=False, strip_internal_attrs=True))
+        waiting = shared.take()
+    return head + tidy("\n".join(texts))

@@ -13,6 +13,7 @@ from .group import Route
 from .logic import select
 from .port import Port
 from .reduction import Reducer
+from .shared import copies
 from .switch_control import SwitchControl
 
 __all__ = ["TrimSwitch"]
@@ -58,13 +59,11 @@ class TrimSwitch(wiring.Component):
         m.submodules.pages = pages = AxilPages(config.ports + 1)
         m.submodules.control = control = SwitchControl(config)
         m.submodules.reducer = reducer = Reducer(config)
-        ports, egresses = [], []
+        ports = copies("flytrim_port", lambda: Port(config.port, whole=True), config.ports,
+                       ("prefix",))
+        egresses = copies("flytrim_egress", lambda: Egress(config, reducer.in_flight), config.ports)
         for n in numbers:
-            m.submodules[f"port_{n}"] = port = Port(config.port, whole=True)
-            ports.append(port)
-        for n in numbers:
-            m.submodules[f"egress_{n}"] = egress = Egress(config, reducer.in_flight)
-            egresses.append(egress)
+            m.submodules[f"port_{n}"], m.submodules[f"egress_{n}"] = ports[n], egresses[n]
 
         for name in pages.bus.signature.members:
             outer, inner = getattr(self, f"s_axil_{name}"), getattr(pages.bus, name)

@@ -14,7 +14,7 @@ _ZEROS = re.compile(r"^(  reg \[\d+:0\] (\w+) \[\d+:0\];\n)"
                     r"(?:  initial begin\n(?:    \2\[\d+\] = \d+'h0+;\n)+  end\n)+"
                     r"(?!  initial begin\n    \2\[)", re.MULTILINE)
 _MODULE = re.compile(r"^(?:\(\*.*\*\)\n)*module (\S+)[ (].*?^endmodule\n", re.MULTILINE | re.DOTALL)
-_INSTANCE = re.compile(r"^  (\\\S+) ( \S+ +\(\n.*?\n  \);\n)", re.MULTILINE | re.DOTALL)
+_INSTANCE = re.compile(r"^  (\S+) ( ?\S+ +\(\n.*?\n  \);\n)", re.MULTILINE | re.DOTALL)
 _FORMAL = re.compile(r"(?<=^    \.)\\\S+(?= \()", re.MULTILINE)
 _HEAD = re.compile(r"^module [^;]*;\n", re.MULTILINE)
 #: A declaration with its attributes.
@@ -28,7 +28,10 @@ _NUMBER = re.compile(r"\$(\d+) ")
 
 
 def tidy(text):
-    """``text`` with modules that are alike written once, under the name of the first."""
+    """``text`` with modules that are alike written once, under the name of the first.
+
+    Instances may name clock and reset of modules that have none; they do not any more.
+    """
     modules = {match[1]: match[0] for match in _MODULE.finditer(text)}
     # By text, whose it is; by name, who stands for a module, and what its numbered names became.
     known, stand_in, renamed = {}, {}, {}
@@ -39,8 +42,13 @@ def tidy(text):
                 return match[0]
             visit(match[1])
             formals = renamed[match[1]]
-            return f"  {stand_in[match[1]]} " + _FORMAL.sub(
-                lambda formal: formals.get(formal[0], formal[0]), match[2])
+            start, connections = _FORMAL.sub(
+                lambda formal: formals.get(formal[0], formal[0]), match[2]).split("(\n", 1)
+            connections = connections.removesuffix("\n  );\n").split(",\n")
+            absent = {f"    .{name}({name})" for name in ("clk", "rst")
+                      if not re.search(rf"^  input {name};$", modules[match[1]], re.MULTILINE)}
+            connections = ",\n".join(each for each in connections if each not in absent)
+            return f"  {stand_in[match[1]]} {start}(\n{connections}\n  );\n"
 
         if name in stand_in:
             return

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..logic import delayed, select
+from ..shared import copies
 from .convert import Narrow, Widen
 from .element import ElementType
 from .exact import ExactSum
@@ -92,8 +93,10 @@ class ReductionTree(wiring.Component):
         self._shape, self._words = Shape(children, taps), width // 32
         self._half_rate = half_rate
         #: (lower half or all, upper half) of the bits of each word.
-        self._lanes = [[_lane(self._shape, sum, latency) for _ in range(
-            1 + (narrow and not half_rate))] for _ in range(self._words)]
+        parts = 1 + (narrow and not half_rate)
+        lanes = copies("flytrim_lane", lambda: _lane(self._shape, sum, latency),
+                       parts * self._words, ("latencies",))
+        self._lanes = [lanes[n:n + parts] for n in range(0, len(lanes), parts)]
         self._before, self._behind = 1 + narrow, narrow * NARROW_LATENCY
         self.latencies = [self._before + cycles + self._behind
                           for cycles in self._lanes[0][0].latencies]

@@ -11,6 +11,7 @@ from ..fp32.tree import ReductionTree
 from ..group import OFFSET_BITS, SLOT_BITS, Aborted, GroupCommand, Straggler
 from ..logic import delayed, select
 from ..packet import Packet
+from ..shared import copies
 from ..stream import Queue
 from .arrivals import Arrivals
 from .child import PHASE_BITS, Job, Result, Settled
@@ -88,10 +89,9 @@ class Reducer(wiring.Component):
         m.submodules.scheduler = scheduler = Scheduler(config, nodes)
         m.submodules.keeper = keeper = Keeper(
             config, nodes, config.slot_beats + self._latency + 8)
-        slots = []
-        for port in range(config.ports):
-            m.submodules[f"slots_{port}"] = each = Slots(config, len(nodes.blocks))
-            slots.append(each)
+        slots = copies("flytrim_slots", lambda: Slots(config, len(nodes.blocks)), config.ports)
+        for port, each in enumerate(slots):
+            m.submodules[f"slots_{port}"] = each
         results = {}
         for block in nodes.leads:
             m.submodules[f"results_{block}"] = results[block] = Results(config, self._latency)
