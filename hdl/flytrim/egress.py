@@ -38,7 +38,7 @@ class Egress(wiring.Component):
     -------
     records, beats : lanes of :class:`Result` and of payloads
     room : there is room for a result of a whole slot and ``in_flight`` beats and records
-    written, group, template : strobe: ``template`` becomes that of ``group``
+    written, group, headers : strobe: ``headers`` become those of ``group``
     forwarded : streams of frames without gaps
     axis_* : AXI4-Stream, never with a gap inside a frame
     """
@@ -51,7 +51,7 @@ class Egress(wiring.Component):
             "room": Out(1),
             "written": In(1),
             "group": In(GROUP_BITS),
-            "template": In(Template),
+            "headers": In(Template),
             "forwarded": In(stream.Signature(Packet(config.width))).array(config.ports),
             **axis_members("axis", Out, config.width, user=1),
         })
@@ -88,7 +88,7 @@ class Egress(wiring.Component):
         write, read = templates.write_port(), templates.read_port(domain="comb")
         result, header = records.payload, Signal(Encapsulation, reset_less=True)
         m.d.comb += [
-            write.addr.eq(self.group), write.data.eq(self.template), write.en.eq(self.written),
+            write.addr.eq(self.group), write.data.eq(self.headers), write.en.eq(self.written),
             read.addr.eq(result.group),
             headers.payload.eq(header),
             records.ready.eq(~headers.valid | headers.ready),

@@ -5,11 +5,10 @@ import math
 from dataclasses import dataclass
 
 from .config import SwitchConfig
+from .reduction.nodes import Nodes
 
 __all__ = ["KINDS", "PARTS", "Blocks", "Memory", "Part", "Rate", "memories", "rate"]
 
-#: Slot memories carry a parity bit a byte, for which block RAM has room.
-BITS_A_BYTE = 9
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,10 @@ PARTS = {part.name: part for part in (
 
 def memories(config):
     """The :class:`Memory` kinds of a :class:`SwitchConfig`'s slots."""
-    bits, rows = config.lanes * BITS_A_BYTE, config.slots * config.slot_beats
-    return (Memory("payload", config.ports, bits, rows), Memory("results", 1, bits, rows))
+    # A bit of parity for each word.
+    bits, rows = config.width + config.width // 32, config.slots * config.slot_beats
+    blocks = len(Nodes(config.ports).leads)
+    return (Memory("payload", config.ports, bits, rows), Memory("results", blocks, bits, rows))
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class TrimSwitch(wiring.Component):
                 control.port_irqs[n].eq(port.irq),
                 egress.written.eq(control.template_write & (control.template_port == n)),
                 egress.group.eq(control.template_group),
-                egress.template.eq(control.template),
+                egress.headers.eq(control.template),
             ]
             self._forward(m, n, port.bypass, egresses, control.forward[n])
         if config.counters:

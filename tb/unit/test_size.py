@@ -23,9 +23,9 @@ def test_blocks_are_counted_in_their_best_shape(kind, bits, rows, blocks):
 
 def test_memories_hold_two_windows_of_each_child_and_of_results():
     config = SwitchConfig(ports=5, width=64, window=8, slot_bytes=256)
-    # 16 slots of 32 beats, each of 8 bytes with a parity bit each.
-    assert memories(config) == (Memory("payload", 5, 72, 512), Memory("results", 1, 72, 512))
-    assert [each.total_bits for each in memories(config)] == [5 * 36864, 36864]
+    # 16 slots of 32 beats, each of two words with a parity bit each; two pairs and a single port.
+    assert memories(config) == (Memory("payload", 5, 66, 512), Memory("results", 2, 66, 512))
+    assert [each.total_bits for each in memories(config)] == [5 * 33792, 2 * 33792]
 
 
 def test_a_memory_goes_whole_where_there_is_room_for_it():
@@ -62,9 +62,9 @@ def test_the_command_prints_memory_and_rate(flytrim):
     assert (status, err) == (0, "")
     assert [line.split() for line in out.splitlines()] == [
         ["slots", "memories", "bits", "a", "row", "rows", "kbit", "BRAM36", "URAM288"],
-        ["payload", "8", "576", "2,048", "9,437", "256", "64"],
-        ["results", "1", "576", "2,048", "1,180", "32", "8"],
-        ["all", "10,617", "288", "72"], [],
+        ["payload", "8", "528", "2,048", "8,651", "240", "64"],
+        ["results", "4", "528", "2,048", "4,325", "120", "32"],
+        ["all", "12,976", "360", "96"], [],
         ["a", "child's", "payload", "Gb/s"], ["line", "rate", "100.0"],
         ["sustained,", "one", "group", "52.4"],
         ["sustained,", "each", "of", "all", "groups,", "4", "packets", "3.3"], [],
@@ -76,20 +76,20 @@ def test_the_command_tells_programs(flytrim):
     assert (status, err) == (0, "")
     found = json.loads(out)
     assert found["memory"]["payload"] == {
-        "memories": 4, "bits": 9437184, "URAM288": 32, "BRAM36": 256}
+        "memories": 4, "bits": 8650752, "URAM288": 32, "BRAM36": 236}
     assert found["gbps"] == {"line": 100, "sustained": 100, "shared": pytest.approx(6.5536)}
-    assert found["part"] == {"name": "u280", "fits": True, "used": {"URAM288": 40, "BRAM36": 0}}
+    assert found["part"] == {"name": "u280", "fits": True, "used": {"URAM288": 48, "BRAM36": 0}}
 
 
 def test_the_command_says_when_a_part_is_too_small(flytrim):
     status, out, err = flytrim("size", "--part", "ecp5-85")
     assert (status, err) == (1, (
-        "flytrim: ecp5-85 is too small: the slots take 640 EBR18 of 208; take a smaller --window "
+        "flytrim: ecp5-85 is too small: the slots take 708 EBR18 of 208; take a smaller --window "
         "or --slot-bytes, fewer --ports, or another --part\n"))
     status, out, err = flytrim("size", "--part", "ecp5-85", "--json")
     assert status == 1 and not json.loads(out)["part"]["fits"]
     status, out, err = flytrim("size", "--part", "u50")
-    assert status == 0 and out.endswith("They fit u50: 40 URAM288 of 640, 0 BRAM36 of 1,344.\n")
+    assert status == 0 and out.endswith("They fit u50: 48 URAM288 of 640, 0 BRAM36 of 1,344.\n")
 
 
 @pytest.mark.parametrize(("options", "fault"), [

@@ -40,6 +40,8 @@ class Reducer(wiring.Component):
     ----------
     in_flight : int
         Beats that may still come to a port when ``room`` is looked at.
+    latencies : list of int
+        Cycles of the sums, see :class:`ReductionTree`.
 
     Members
     -------
@@ -60,6 +62,7 @@ class Reducer(wiring.Component):
                                    taps=self._nodes.shape.taps, latency=config.latency)
         self._latency = max(self._tree.latencies)
         self.in_flight = self._latency + 8
+        self.latencies = self._tree.latencies
         ports = config.ports
 
         def lane(shape):
