@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 from importlib import metadata
@@ -24,6 +25,10 @@ _SHARED = ("drive.h", "monitor.h", "protocol.h", "registers.h", "waves.h")
 _SOURCES = {"replay": ("replay.cpp", "clients.h", *_SHARED), "fabric": ("fabric.cpp", *_SHARED)}
 # Higher levels take twice as long to compile and run no faster; the slow part runs once.
 _OPTIMISATION = ("OPT_FAST=-O1", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2")
+#: Modules of a switch that there is one of for each port.
+_BLOCKS = ("flytrim_port", "flytrim_egress", "flytrim_slots")
+#: Paths that lead into a block and out again look like loops from outside.
+_HIERARCHICAL = ("--hierarchical", "-Wno-UNOPTFLAT")
 _PACKAGE = Path(__file__).parents[1]
 # Folders and files of the package that no hardware is made from.
 _SOFTWARE = {"sim", "model", "fabric", "driver", "synth", "cli", "discover.py", "errors.py",
@@ -77,6 +82,14 @@ def build(config, verilog, waves=None, say=None):
         "WIDTH": config.width, "MAX_FRAME": config.max_frame, "SIDE_WIDTH": config.side_width})
 
 
+def _in_blocks(verilog):
+    """The Verilog with what a switch has at each port marked to be compiled once for all."""
+    heads = "|".join(_BLOCKS)
+    return re.sub(rf"^module (?:{heads})\([^;]*;\n",
+                  lambda head: f"{head[0]}  /*verilator hier_block*/\n", verilog,
+                  flags=re.MULTILINE)
+
+
 def build_fabric(config, verilog, waves=None, say=None):
     """The path of the fabric program for a switch, as :func:`build`.
 
@@ -85,19 +98,19 @@ def build_fabric(config, verilog, waves=None, say=None):
     """
     each = " ".join(f"X({port})" for port in range(config.ports))
     return _build("fabric", "flytrim_switch", {
-        "flytrim_switch.v": verilog,
+        "flytrim_switch.v": _in_blocks(verilog),
         "ports.h": f"#define PORTS {config.ports}\n#define EACH_PORT(X) {each}\n",
-    }, waves, say, {"WIDTH": config.width})
+    }, waves, say, {"WIDTH": config.width}, _HIERARCHICAL)
 
 
-def _build(harness, top, made, waves, say, macros):
+def _build(harness, top, made, waves, say, macros, args=()):
     """A program of :data:`_SOURCES` and of files that were made, by name, around the module."""
     env = verilator.environment()
     defines = " ".join(f"-D{name}={value}" for name, value in macros.items())
     command = [
         "verilator", "--cc", "--exe", "--build", "-j", str(os.cpu_count() or 1),
         "--top-module", top, "-Mdir", "obj", "-o", "program",
-        *verilator.FAST_ARGS, *verilator.LINT_ARGS,
+        *verilator.FAST_ARGS, *verilator.LINT_ARGS, *args,
         *(arg for flag in (*verilator.MAKE_ARGS, *_OPTIMISATION)
           for arg in ("-MAKEFLAGS", flag)),
         "-CFLAGS", f"-std=c++17 {defines}",

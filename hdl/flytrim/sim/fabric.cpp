@@ -211,7 +211,7 @@ private:
         bool valid = false;
         for (unsigned n = 0; n < PORTS; ++n) {
             if (!dut_.rst) sample(n);
-            valid |= tx_[n].valid;
+            valid |= tx_[n].valid | rx_[n].valid;
             sinks_[n].advance(tx_[n].valid);
         }
         quiet_ = valid ? 0 : quiet_ + 1;
