@@ -13,7 +13,7 @@ from .headers import ICRC_BYTES, MAX_HEADER_BYTES
 from .logic import select
 from .packet import Packet
 from .reduction.child import Result
-from .stream import Queue, RoundRobin
+from .stream import Queue, RoundRobin, SteadyQueue
 
 __all__ = ["Egress"]
 
@@ -62,11 +62,12 @@ class Egress(wiring.Component):
         margin = config.slot_beats + self._in_flight
         depth = 1 << (2 * margin - 1).bit_length()
         m.submodules.records_queue = records = Queue(Result, depth=depth, margin=margin)
-        m.submodules.beats_queue = beats = Queue(Packet(config.width), depth=depth, margin=margin)
+        m.submodules.beats_queue = beats = SteadyQueue(
+            Packet(config.width), depth=depth, margin=margin)
         m.submodules.encapsulator = encapsulator = Encapsulator(config.width)
         longest = -(-(MAX_HEADER_BYTES + config.slot_bytes + ICRC_BYTES) // config.lanes)
         margin = longest + IN_FLIGHT
-        m.submodules.frames_queue = frames = Queue(
+        m.submodules.frames_queue = frames = SteadyQueue(
             Packet(config.width), depth=1 << (2 * margin - 1).bit_length(), margin=margin)
         connect(m, flipped(self.records), records.i)
         connect(m, flipped(self.beats), beats.i)
@@ -75,7 +76,7 @@ class Egress(wiring.Component):
         m.d.comb += [
             self.room.eq(records.room & beats.room),
             encapsulator.room.eq(frames.room),
-            *(queue.commit.eq(1) for queue in (records, beats, frames)),
+            records.commit.eq(1),
         ]
         self._address(m, records.o, encapsulator.i_header)
         self._arbitrate(m, frames.o)

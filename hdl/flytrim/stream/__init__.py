@@ -3,5 +3,6 @@
 
 from .arbiter import RoundRobin
 from .queue import Queue
+from .steady import SteadyQueue
 
-__all__ = ["Queue", "RoundRobin"]
+__all__ = ["Queue", "RoundRobin", "SteadyQueue"]
