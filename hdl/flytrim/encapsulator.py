@@ -128,14 +128,15 @@ class Encapsulator(wiring.Component):
                  Array(each[n] for each in stacks)[kinds.of(2 * 8 * n)])
                 for number, n in enumerate(range(lane, HeaderStack.size, lanes)))
 
-        took = Signal()
-        m.d.sync += took.eq(now.step & now.take & ~now.last)
-        before, new_slots, old_slots = (Signal(words + 1) for _ in range(3))
+        # Where the beat of payload that is taken stands, and the one before it.
+        before, new_slots = Signal(words + 1), Signal(words + 1)
+        old_slots = Signal(words + 1, reset_less=True)
         m.d.comb += [
             before.eq(Cat(Const(1, 1), thermometer(shift, words))),
             new_slots.eq(~before & now.take.replicate(words + 1)),
-            old_slots.eq(before & took.replicate(words + 1)),
         ]
+        m.d.sync += old_slots.eq(
+            before & (now.step & now.take & ~now.last).replicate(words + 1))
         kept, masked = Signal(self._width, reset_less=True), Signal(self._width)
         wires, masks = ([make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
                         for make in (headers.wire, headers.masked))

@@ -119,24 +119,27 @@ class FrameSequence(wiring.Component):
                 self.sizes.chains, counts, strict=True))),
             kind.eq(Cat(extension, self.tagged, self.ipv6)),
         ]
-        stacks = [BASE_WORDS + extension + tagged + ipv6_words * ipv6
-                  for ipv6 in (0, 1) for tagged in (0, 1) for extension in range(8)]
+        kinds = [(extension, BASE_WORDS + extension + tagged + ipv6_words * ipv6)
+                 for ipv6 in (0, 1) for tagged in (0, 1) for extension in range(8)]
+        partial = self.length[:2].any()
 
-        def look_up(make, bits=STACK_BITS):
-            return Array(Const(int(make(stack)), bits) for stack in stacks)[kind]
+        def look_up(values, bits=STACK_BITS):
+            return Array(Const(value, bits) for value in values)[kind]
 
         def in_words(before):
-            """Words of the payload with its pad and so many before it."""
-            return (self.length + Cat(Const(WORD - 1, 2), before))[2:]
+            """Words of the payload with its pad and as many before it, given by kind."""
+            return self.length[2:] + Array(Const(count + rest, STACK_BITS + 1) for rest in (0, 1)
+                                           for count in before)[Cat(kind, partial)]
 
         udp = (h.UDP.size + h.BTH.size + h.ICRC_BYTES) // WORD
+        ip = udp + h.IPV4.size // WORD
         m.d.comb += [
-            self.sizes.stack.eq(look_up(lambda stack: stack)),
-            self.sizes.end.eq(in_words(self.sizes.stack)),
-            self.sizes.udp.eq(in_words(extension + udp)),
-            self.sizes.ip.eq(in_words(extension + (udp + h.IPV4.size // WORD))),
+            self.sizes.stack.eq(look_up([stack for _, stack in kinds])),
+            self.sizes.end.eq(in_words([stack for _, stack in kinds])),
+            self.sizes.udp.eq(in_words([extension + udp for extension, _ in kinds])),
+            self.sizes.ip.eq(in_words([extension + ip for extension, _ in kinds])),
         ]
-        single = Cat(look_up(lambda stack, n=n: stack == n, 1)
-                     & ~exceeds(self.length, Const(WORD * (words - 2 - n), LENGTH_BITS))
-                     for n in range(BASE_WORDS, words - 1)).any()
-        return in_words(look_up(lambda stack: stack + 1)) >> (words - 1).bit_length(), single
+        single = Cat(look_up([int(stack == count) for _, stack in kinds], 1)
+                     & ~exceeds(self.length, Const(WORD * (words - 2 - count), LENGTH_BITS))
+                     for count in range(BASE_WORDS, words - 1)).any()
+        return in_words([stack + 1 for _, stack in kinds]) >> (words - 1).bit_length(), single
