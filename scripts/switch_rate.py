@@ -26,7 +26,7 @@ from flytrim.driver import Switch
 from flytrim.fabric import AllReduce
 from flytrim.fabric.reference import reduced
 from flytrim.groups import SwitchFile
-from flytrim.reduction import Reducer
+from flytrim.reduction import sum_latency
 from flytrim.sim.build import build_fabric, device_verilog
 from flytrim.sim.fabric import Fabric
 
@@ -115,7 +115,7 @@ def main(ports, width, payloads, packets):
     payloads = [int(each) for each in payloads.split(",")]
     config = SwitchConfig(ports=ports, width=width, window=128, types=("fp32", "int32"),
                           slot_bytes=max(64, width // 8, 1 << (max(payloads) - 1).bit_length()))
-    sums = max(Reducer(config).latencies)
+    sums = sum_latency(config)
     program = build_fabric(config, device_verilog(config, "switch"),
                            say=lambda sentence: click.echo(sentence, err=True))
     table = Table("payload", "beats a cycle in", "out", "cycles", "ns", "of them the sum's",

@@ -6,7 +6,7 @@ import pytest
 from switched import CONFIG, Switched, contribution, player, random_group
 
 from flytrim.model import Header
-from flytrim.reduction import Reducer
+from flytrim.reduction import sum_latency
 from flytrim.sim.fabric import SinkMode
 
 #: Cycles from the last beat of the last contribution to the first one of the result, beside those
@@ -85,7 +85,7 @@ def test_groups_that_share_ports_take_turns(switch_program):
 def test_latency(switch_program, record_property):
     rng = player(harness.seed())
     group = plain(random_group(0, rng, window=8, ports=range(CONFIG.ports), dtype="fp32"))
-    sums = max(Reducer(CONFIG).latencies)
+    sums = sum_latency(CONFIG)
     found = {}
     with Switched(switch_program, [group], {}) as both:
         for offset, size in enumerate((4, 8, 64, 256, 0)):

@@ -2,6 +2,7 @@
 """Reducer: payloads of all ports in, results for each of them out."""
 
 from amaranth import Cat, Module, Mux, Signal
+from amaranth.hdl import Fragment
 from amaranth.lib import data, fifo, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -21,12 +22,26 @@ from .results import Outcome, Results
 from .scheduler import Scheduler
 from .slots import Slots
 
-__all__ = ["Reducer"]
+__all__ = ["Reducer", "sum_latency"]
 
 #: Requests of a port to send a result again that can wait; more are left to be asked for once more.
 AGAIN = 16
 #: Aborted jobs that can wait for the keeper, beside those on their way.
 FAILED = 8
+
+
+def _tree(config):
+    types = tuple(ElementType[name.upper()] for name in config.types)
+    return ReductionTree(config.ports, config.width, types=types, sum=config.sum,
+                         taps=Nodes(config.ports).shape.taps, latency=config.latency)
+
+
+def sum_latency(config):
+    """Cycles that the sum itself takes, of the time from contribution to result."""
+    tree = _tree(config)
+    # Amaranth warns of what is made and not used.
+    Fragment.get(tree, None)
+    return max(tree.latencies)
 
 
 class Reducer(wiring.Component):
@@ -40,8 +55,6 @@ class Reducer(wiring.Component):
     ----------
     in_flight : int
         Beats that may still come to a port when ``room`` is looked at.
-    latencies : list of int
-        Cycles of the sums, see :class:`ReductionTree`.
 
     Members
     -------
@@ -57,12 +70,9 @@ class Reducer(wiring.Component):
 
     def __init__(self, config):
         self._config, self._nodes = config, Nodes(config.ports)
-        types = tuple(ElementType[name.upper()] for name in config.types)
-        self._tree = ReductionTree(config.ports, config.width, types=types, sum=config.sum,
-                                   taps=self._nodes.shape.taps, latency=config.latency)
+        self._tree = _tree(config)
         self._latency = max(self._tree.latencies)
         self.in_flight = self._latency + 8
-        self.latencies = self._tree.latencies
         ports = config.ports
 
         def lane(shape):
