@@ -64,8 +64,9 @@ coverage: $(STAMP) ## count the lines, branches and toggles of the Verilog that 
 	SEED=$(SEED) PYTHONPATH=tb $(BIN)/python scripts/line_coverage.py build/coverage
 
 .PHONY: bench
-bench: $(STAMP) ## measure line rate and latency at every width, speed of a replay, accuracy of sums
+bench: $(STAMP) ## measure line rate and latency at every width and of a switch, speed of a replay, accuracy of sums
 	SEED=$(SEED) PYTHONPATH=tb:tb/system $(BIN)/python scripts/benchmark.py
+	SEED=$(SEED) $(BIN)/python scripts/switch_rate.py
 	SEED=$(SEED) $(BIN)/python scripts/sum_accuracy.py
 
 .PHONY: synth
