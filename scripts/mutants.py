@@ -26,6 +26,8 @@ FLOOR = 0.95
 ARITHMETIC = ("adder", "minmax", "convert", "node", "fused", "exact", "tree")
 #: Files whose faults a bench of their own is quickest to see.
 BENCHES = {
+    **dict.fromkeys(("encapsulator.py", "frame_sequence.py", "header_stack.py",
+                     "icrc_generator.py"), "encapsulator"),
     "axis.py": "receive", "flow_cam.py": "flow_cam", "flow_hash.py": "flow_hash",
     "flow_hand.py": "flow_hash", "flow_overflow.py": "flow_hash", "port_table.py": "flow_hash",
     "registers/__init__.py": "register_bank", "registers/bank.py": "register_bank",
@@ -49,6 +51,9 @@ STAGES = (
     ["tb/unit", "tb/system", "-m", "model", "--widths", "64"],
     ["tb/unit", "tb/system", "-m", "model", "--widths", "512"],
 )
+#: The only stage of faults in what a switch alone has.
+SWITCH = ("reduction/", "egress.py", "switch.py", "stream/arbiter.py", "stream/steady.py")
+SWITCH_STAGES = ([f"tb/system/test_switch{about}.py" for about in ("_rate", "_groups", "")],)
 #: The only stage of faults in the arithmetic, which no other test sees.
 ARITHMETIC_STAGES = ([f"tb/unit/test_fp32_{unit}.py" for unit in ARITHMETIC],)
 _BENCH_FAILURE = re.compile(r"^E\s+(?:harness\.)?BenchError: (\w+)", re.MULTILINE)
@@ -77,7 +82,9 @@ def run(mutant, models):
             "SEED": os.environ.get("SEED", "1")}
         bench = BENCHES.get(mutant["file"])
         nearest = [[f"tb/unit/test_{bench}.py", "--widths", "64"]] if bench else []
-        for stage in (*nearest, *(ARITHMETIC_STAGES if arithmetic else STAGES)):
+        stages = (ARITHMETIC_STAGES if arithmetic else
+                  SWITCH_STAGES if mutant["file"].startswith(SWITCH) else STAGES)
+        for stage in (*nearest, *stages):
             try:
                 done = subprocess.run(
                     [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *stage],
