@@ -10,6 +10,7 @@ Verilog that Yosys writes is free in them.
 
 import concurrent.futures
 import functools
+import itertools
 import os
 import subprocess
 import sys
@@ -22,10 +23,10 @@ from pyslang.syntax import SyntaxTree
 from rich.console import Console
 from rich.table import Table
 
-from flytrim.config import WIDTHS, NicConfig
+from flytrim.config import WIDTHS, NicConfig, SwitchConfig
 from flytrim.fp32.element import ElementType
 from flytrim.fp32.tree import SUMS
-from flytrim.generate import adder_verilog, nic_verilog, tree_verilog
+from flytrim.generate import adder_verilog, nic_verilog, switch_verilog, tree_verilog
 from flytrim.sim import verilator
 
 #: Of slang's diagnostics, those about widths, signs, and cases without default.
@@ -67,7 +68,8 @@ LINTERS = {"Verilator": lint_verilator, "slang": lint_slang, "Yosys check": lint
 def tops():
     """(top, options, function that makes the Verilog) of all there is to lint.
 
-    Devices at each width with the one table of flows and the other; the arithmetic in each form.
+    Devices at each width with the one table of flows and the other; switches; the arithmetic in
+    each form.
     """
     for width in WIDTHS:
         for config in (NicConfig(width=width), NicConfig(width=width, side_width=40, flows=4096)):
@@ -76,6 +78,12 @@ def tops():
     for option, config in (("without counters", NicConfig(width=64, counters=False)),
                            ("one flow", NicConfig(width=64, flows=1))):
         yield "flytrim_nic", f"64 bits, {option}", functools.partial(nic_verilog, config)
+    for ports, width in itertools.product((2, 4), (64, 512)):
+        config = SwitchConfig(ports=ports, width=width, groups=4, window=16, slot_bytes=256,
+                              counters=ports == 4)
+        yield ("flytrim_switch", f"{ports} ports, {width} bits, "
+               f"{'with' if config.counters else 'without'} counters",
+               functools.partial(switch_verilog, config))
     yield "flytrim_fp32_adder", "8 cycles", functools.partial(adder_verilog, 8)
     types = tuple(ElementType)
     for options in ({"sum": each, "types": types[:2]} for each in SUMS):

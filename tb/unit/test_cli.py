@@ -306,6 +306,7 @@ def test_the_socket_goes_also_where_the_run_fails(folder, flytrim, monkeypatch):
 SIM_OPTIONS = SIM[2:]
 NIC = ("generate", "nic", "-o", "x.v")
 TREE = ("generate", "fp32-tree", "-o", "x.v")
+SWITCH = ("generate", "switch", "-o", "x.v")
 BAD = {
     "capture missing": (("sim", "none.pcap", *SIM_OPTIONS), (
         "none.pcap: is no readable capture: No such file or directory; give a pcap or pcapng "
@@ -355,6 +356,13 @@ BAD = {
     "commit": ((*NIC, "--commit", "123456789"), (
         "Invalid value for '--commit': '123456789' is no hash of up to 8 hexadecimal digits. Try "
         "'flytrim generate nic --help'.")),
+    "ports": ((*SWITCH, "--ports", "17"), "ports must be 2 to 16, not 17"),
+    "window": ((*SWITCH, "--window", "96"), (
+        "window must be a power of two from 2 to 4096 packets, not 96")),
+    "slots": ((*SWITCH, "--width", "1024", "--slot-bytes", "64"), (
+        "slot_bytes must be a beat of 128 bytes at least, not 64")),
+    "latency of a switch": ((*SWITCH, "--width", "64", "--latency", "12"), (
+        "latency is 3 to 11 cycles, not 12")),
     "no folder": ((*NIC, "--width", "64", "-o", "none/x.v"), (
         "none/x.v: its folder does not exist: make it first")),
 }
@@ -482,7 +490,9 @@ def test_prints_version_and_help(flytrim):
 
 @pytest.mark.parametrize("product, options", [
     ("nic", ("--width", "64")), ("fp32-adder", ("--latency", "3")),
-    ("fp32-tree", ("--children", "4", "--width", "32", "--types", "fp32,fp16", "--taps", "1"))])
+    ("fp32-tree", ("--children", "4", "--width", "32", "--types", "fp32,fp16", "--taps", "1")),
+    ("switch", ("--ports", "2", "--width", "64", "--groups", "2", "--window", "4", "--slot-bytes",
+                "64", "--max-frame", "1514", "--types", "int32", "--commit", "5eed"))])
 def test_generates_the_same_bytes_in_every_run_under_every_hash_seed_and_folder(
         tmp_path, product, options):
     texts = set()

@@ -3,7 +3,14 @@
 
 import click
 
-from .options import device_config, device_options, latency_option, tree_options
+from .options import (
+    device_config,
+    device_options,
+    latency_option,
+    switch_config,
+    switch_options,
+    tree_options,
+)
 from .terminal import check_folder, refused, write
 
 __all__ = ["generate"]
@@ -28,6 +35,21 @@ def nic(output, **device):
     config = device_config(device)
     check_folder(output)
     write(output, nic_verilog(config))
+
+
+@generate.command()
+@switch_options
+@_output
+def switch(output, **device):
+    """Endpoints at several ports, reduced over them: module flytrim_switch."""
+    from ..generate import switch_verilog
+
+    config = switch_config(device)
+    check_folder(output)
+    # What a sum can be made of shows when it is.
+    with refused():
+        text = switch_verilog(config)
+    write(output, text)
 
 
 @generate.command("fp32-adder")

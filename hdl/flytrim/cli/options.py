@@ -3,11 +3,11 @@
 
 import click
 
-from ..config import MAX_FRAME, NicConfig
+from ..config import MAX_FRAME, SUMS, NicConfig, SwitchConfig
 from .terminal import refused
 
 __all__ = ["FrameRange", "Hexadecimal", "Seconds", "device_config", "device_options",
-           "latency_option", "offset_option", "tree_options"]
+           "latency_option", "offset_option", "switch_config", "switch_options", "tree_options"]
 
 
 class FrameRange(click.ParamType):
@@ -63,25 +63,33 @@ offset_option = click.option("--offset", type=Hexadecimal("offset"), default="0"
                              help="Where the registers start in the file.")
 
 
+#: What devices of either kind may be told.
+_commit = click.option("--commit", type=Hexadecimal("hash"), default="0", metavar="HASH",
+                       help="First 8 digits of a commit's hash, for software to read; 0 if not "
+                            "given.")
+_counters = click.option("--counters/--no-counters", default=True, show_default=True,
+                         help="Count frames, bytes and latency, for software to read.")
+_max_frame = click.option("--max-frame", default=MAX_FRAME, show_default=True,
+                          help="Longest frame, in bytes.")
+
+
+def _with(command, *options):
+    for option in options:
+        command = option(command)
+    return command
+
+
 def device_options(command):
     """The options that make a NicConfig."""
-    for option in (
-        click.option("--commit", type=Hexadecimal("hash"), default="0", metavar="HASH",
-                     help="First 8 digits of a commit's hash, for software to read; 0 if not "
-                          "given."),
-        click.option("--counters/--no-counters", default=True, show_default=True,
-                     help="Count frames, bytes and latency, for software to read."),
+    return _with(
+        command, _commit, _counters,
         click.option("--side-width", default=0, show_default=True,
                      help="Bits of opaque side band."),
-        click.option("--max-frame", default=MAX_FRAME, show_default=True,
-                     help="Longest frame, in bytes."),
+        _max_frame,
         click.option("--flows", default=64, show_default=True,
                      help="Entries of the flow table: 1 to 64 in a CAM, or a power of two from 128 "
                           "to 65536, hashed in block RAM."),
-        click.option("--width", default=512, show_default=True, help="Bits a beat."),
-    ):
-        command = option(command)
-    return command
+        click.option("--width", default=512, show_default=True, help="Bits a beat."))
 
 
 def device_config(options):
@@ -111,23 +119,44 @@ class _Types(click.ParamType):
         return tuple(each for each in ElementType if each.name.lower() in names)
 
 
+_types = click.option("--types", type=_Types(), default="fp32,int32", show_default=True,
+                      help="Elements: some of fp32, int32, bf16, fp16.")
+_sum = click.option("--sum", type=click.Choice(SUMS), default="tree", show_default=True,
+                    help="How numbers are added: two at a time, or all with one rounding.")
+_sum_latency = click.option("--latency", type=int, metavar="N",
+                            help="Cycles of a node of the tree, 3 to 11 (8 if not given), or of a "
+                                 "fused or exact sum.")
+
+
 def tree_options(command):
     """The options that make a ReductionTree."""
-    for option in (
+    return _with(
+        command,
         click.option("--half-rate", is_flag=True,
                      help="One lane for each 32 bits: beats of 16-bit types take two cycles."),
-        click.option("--latency", type=int, metavar="N",
-                     help="Cycles of a node of the tree, 3 to 11 (8 if not given), or of a fused "
-                          "or exact sum."),
+        _sum_latency,
         click.option("--taps", default=0, show_default=True,
                      help="Levels below the root with results of their own: 1 for the halves of "
                           "the children, 2 for the quarters, too."),
-        click.option("--sum", type=click.Choice(["tree", "fused", "exact"]), default="tree",
-                     show_default=True,
-                     help="How numbers are added: two at a time, or all with one rounding."),
-        click.option("--types", type=_Types(), default="fp32,int32", show_default=True,
-                     help="Elements: some of fp32, int32, bf16, fp16."),
-        click.option("--children", default=8, show_default=True, help="2 to 64."),
-    ):
-        command = option(command)
-    return command
+        _sum, _types,
+        click.option("--children", default=8, show_default=True, help="2 to 64."))
+
+
+def switch_options(command):
+    """The options that make a SwitchConfig."""
+    return _with(
+        command, _commit, _counters, _sum_latency, _sum, _types, _max_frame,
+        click.option("--slot-bytes", default=1024, show_default=True,
+                     help="Longest payload that is reduced, a power of two."),
+        click.option("--window", default=128, show_default=True,
+                     help="Packets of the windows of all groups, a power of two."),
+        click.option("--groups", default=16, show_default=True,
+                     help="Groups at one time, 1 to 64."),
+        click.option("--width", default=512, show_default=True, help="Bits a beat of each port."),
+        click.option("--ports", default=4, show_default=True, help="2 to 16."))
+
+
+def switch_config(options):
+    types = tuple(each.name.lower() for each in options.pop("types"))
+    with refused():
+        return SwitchConfig(types=types, **options)

@@ -109,7 +109,8 @@ class Keeper(wiring.Component):
             place.addr.eq(group), place.data.eq(self.entry), place.en.eq(self.placed),
         ]
         context, last = entry.context, entry.context.last
-        block = Signal(range(len(self._nodes.blocks)))
+        # A bit where there is one block, too: Verilog has no signals without.
+        block = Signal(range(max(2, len(self._nodes.blocks))))
         with m.Switch(entry.node):
             for node in self._nodes:
                 with m.Case(node.number):
