@@ -3,6 +3,7 @@
 
 from collections import Counter
 
+from flytrim.synth.flatten import flat
 from flytrim.synth.netlist import Netlist
 from flytrim.synth.report import cost
 
@@ -35,8 +36,15 @@ class Builder:
         self.cell("FDRE", ("Q", q), ("D", d), ("C", "clk"),
                   *((pin.upper(), net) for pin, net in pins.items()))
 
-    def netlist(self):
-        return Netlist(self._module)
+    def netlist(self, **instances):
+        """With these modules, by the type of their cells."""
+        modules = {name: build._module for name, build in instances.items()}
+        return Netlist(flat({"top": self._module, **modules}, "top"))
+
+    def instance(self, kind, name, **pins):
+        """A cell of a module of one's own."""
+        self._module["cells"][name] = {
+            "type": kind, "connections": {pin: [self.net(net)] for pin, net in pins.items()}}
 
 
 def test_a_level_is_a_lookup_table_or_the_entry_into_a_chain():
@@ -88,3 +96,39 @@ def test_cost_counts_half_block_rams_as_half():
     build.register("e", "d")
     assert cost(build.netlist()) == {
         "LUT": 1, "LUT as memory": 1, "flip-flop": 1, "carry": 0, "block RAM": 1.5}
+
+
+def inverting():
+    """From ``i`` through two look-up tables and a register between them to ``o``; ``same`` is i."""
+    build = Builder(clk="input", i="input", o="output")
+    build.cell("LUT1", ("O", "first"), ("I0", "i"))
+    build.register("held", "first")
+    build.cell("LUT1", ("O", "o"), ("I0", "held"))
+    build._module["ports"]["same"] = {"direction": "output", "bits": [build.net("i")]}
+    return build
+
+
+def test_paths_lead_through_instances_and_end_at_the_registers_in_them():
+    build = Builder(clk="input", x="input")
+    build.register("a", "x")
+    build.cell("LUT1", ("O", "b"), ("I0", "a"))
+    build.instance("block", "one", clk="clk", i="b", o="c")
+    build.instance("block", "two", clk="clk", i="c", o="d", same="e")
+    build.register("f", "d")
+    build.register("g", "e")
+    netlist = build.netlist(block=inverting())
+    assert netlist.cells() == {"FDRE": 5, "LUT1": 5, "THROUGH": 1}
+    paths = {(trace.nets[0], trace.end): trace.levels for trace in netlist.deepest(20)}
+    assert paths[("a", "one.held")] == 2
+    assert paths[("one.held", "two.held")] == 2
+    assert paths[("two.held", "f")] == 1
+    assert paths[("one.held", "g")] == 1
+
+
+def test_loads_in_all_instances_count():
+    build = Builder(clk="input", x="input")
+    build.register("a", "x")
+    for n in range(5):
+        build.instance("block", f"copy_{n}", clk="clk", i="a", o=f"o{n}")
+    widest = build.netlist(block=inverting()).widest(1)[0]
+    assert (widest.loads, widest.name, widest.driver) == (5, "a", "FDRE")

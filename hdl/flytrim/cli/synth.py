@@ -6,7 +6,14 @@ import sys
 import click
 from rich.console import Console
 
-from .options import device_config, device_options, latency_option, tree_options
+from .options import (
+    device_config,
+    device_options,
+    latency_option,
+    switch_config,
+    switch_options,
+    tree_options,
+)
 from .terminal import refused, say
 
 __all__ = ["synth"]
@@ -17,19 +24,53 @@ def synth():
     """Synthesise with the open tools and report cost, depth and fan-out."""
 
 
+def _top_options(command):
+    """The options of a whole device."""
+    for option in (
+        click.option("--max-loads", type=int, metavar="N",
+                     help="Exit status 1 where a net drives more."),
+        click.option("--max-levels", type=int, metavar="N",
+                     help="Exit status 1 where a path is deeper."),
+        click.option("--target", type=click.Choice(["xcup"]), default="xcup", show_default=True,
+                     help="xcup: UltraScale+ by Yosys."),
+    ):
+        command = option(command)
+    return command
+
+
 @synth.command("nic")
-@click.option("--target", type=click.Choice(["xcup"]), default="xcup", show_default=True,
-              help="xcup: UltraScale+ by Yosys.")
+@_top_options
 @device_options
-@click.option("--max-levels", type=int, metavar="N", help="Exit status 1 where a path is deeper.")
-@click.option("--max-loads", type=int, metavar="N", help="Exit status 1 where a net drives more.")
 def synth_nic(target, max_levels, max_loads, **device):
     """The endpoint: module flytrim_nic."""
     from ..generate import nic_verilog
+
+    _report(nic_verilog(device_config(device)), "flytrim_nic", max_levels, max_loads)
+
+
+@synth.command("switch")
+@_top_options
+@switch_options
+def synth_switch(target, max_levels, max_loads, **device):
+    """Endpoints at several ports, reduced over them: module flytrim_switch.
+
+    What stands in it once for each port is mapped once.
+    """
+    from ..generate import switch_verilog
+
+    config = switch_config(device)
+    # What a sum can be made of shows when it is.
+    with refused():
+        text = switch_verilog(config)
+    _report(text, "flytrim_switch", max_levels, max_loads)
+
+
+def _report(verilog, top, max_levels, max_loads):
+    """Print what a device costs; status 1 where it is deeper or wider than it is to be."""
     from ..synth import xcup
     from ..synth.report import print_report
 
-    netlist = xcup.synthesize(nic_verilog(device_config(device)), "flytrim_nic")
+    netlist = xcup.synthesize(verilog, top)
     print_report(netlist, Console(highlight=False))
     deepest, widest = netlist.deepest(1)[0].levels, netlist.widest(1)[0].loads
     for found, limit, what in ((deepest, max_levels, "levels of logic"),

@@ -6,13 +6,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from .flatten import flat
+
 __all__ = ["Net", "Netlist", "Trace"]
 
 #: What a level is: a lookup table, or the entry into a carry chain. The multiplexers behind lookup
 #: tables (MUXF) belong to their slice and count nothing, as does what goes from carry to carry.
 LUTS = ("LUT1", "LUT2", "LUT3", "LUT4", "LUT5", "LUT6", "LUT6_2")
 CARRIES = ("CARRY4", "CARRY8")
-FREE = ("MUXF7", "MUXF8", "MUXF9", "INV", "BUFG", "IBUF", "OBUF")
+FREE = ("MUXF7", "MUXF8", "MUXF9", "INV", "BUFG", "IBUF", "OBUF", "THROUGH")
 CLOCK_PINS = ("C", "CLK", "WCLK", "CLKARDCLK", "CLKBWRCLK")
 
 
@@ -60,10 +62,12 @@ class Netlist:
 
     @classmethod
     def load(cls, path):
-        """The top module of a JSON file of Yosys, flat; beside it are models of cells."""
-        modules = json.loads(Path(path).read_text())["modules"].values()
-        top, = (module for module in modules if int(module["attributes"].get("top", "0"), 2))
-        return cls(top)
+        """The top module of a JSON file of Yosys, with what it has instances of."""
+        modules = json.loads(Path(path).read_text())["modules"]
+        top, = (name for name, module in modules.items() if _has(module, "top"))
+        # Models of cells stand there, too.
+        return cls(flat({name: module for name, module in modules.items()
+                         if not _has(module, "blackbox") and not _has(module, "whitebox")}, top))
 
     def cells(self):
         """Counter of cells by type."""
@@ -147,6 +151,10 @@ class Netlist:
                    if net in self._names]
         end = self._names[outputs[0]] if outputs else cell
         return Trace(levels, tuple(reversed(nets)), f"{end}.{pin}" if pin != "D" else end)
+
+
+def _has(module, attribute):
+    return int(module["attributes"].get(attribute, "0"), 2)
 
 
 def _is_logic(kind):

@@ -13,7 +13,9 @@ __all__ = ["synthesize"]
 #: In picoseconds: what a wire is taken to cost beside its lookup table. With the 300 of Yosys,
 #: paths that are not the longest are made deeper to save lookup tables.
 WIRE = 450
+#: Modules that stand in the Verilog once for many instances are mapped once; others are flattened.
 SCRIPT = READ + f"""\
+setattr -mod -set keep_hierarchy 1 flytrim_* flytrim_*.* %d
 scratchpad -set synth_xilinx.abc9.W {WIRE}
 """ + """\
 synth_xilinx -family xcup -flatten -noiopad -nodsp -top {top}
