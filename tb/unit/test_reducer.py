@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bits that turn in the memories of a reducer: no wrong sum leaves unmarked, and all of it heals."""
+
+import random
+
+import harness
+import pytest
+from amaranth.lib import memory
+from amaranth.sim import Simulator
+
+from flytrim.config import SwitchConfig
+from flytrim.fp32.element import ElementType
+from flytrim.group import AbortCause, GroupOperation, GroupStatus
+from flytrim.reduction import Reducer
+
+CONFIG = SwitchConfig(ports=2, width=64, groups=2, window=8, slot_bytes=64, counters=False)
+WINDOW, BEATS = 4, 8
+START_PSN = (7, 0xFFFFFE)
+
+
+class Bench:
+    """A reducer with two children of group 0, sums of INT32, and what leaves it."""
+
+    def __init__(self, ctx, reducer, stores):
+        self.ctx, self.reducer = ctx, reducer
+        #: Payload memories of both ports, then that of the results.
+        self.stores = stores
+        self.left, self.told = ([], []), []
+
+    async def tick(self, count=1):
+        """Cycles, with what leaves in them noted."""
+        for _ in range(count):
+            for port, lane in enumerate(self.reducer.beats):
+                if self.ctx.get(lane.valid):
+                    beat = self.ctx.get(lane.payload)
+                    self.left[port].append((beat.data, beat.last, beat.error))
+            if self.ctx.get(self.reducer.aborted.valid):
+                told = self.ctx.get(self.reducer.aborted.payload)
+                self.told.append((told.offset, AbortCause(told.cause)))
+            await self.ctx.tick()
+
+    async def start(self):
+        commands, ctx = self.reducer.commands, self.ctx
+        ctx.set(self.reducer.room, 3)
+        ctx.set(self.reducer.aborted.ready, 1)
+        ctx.set(commands.payload, {
+            "operation": GroupOperation.START, "group": 0,
+            "context": {"members": 3, "operation": 0, "type": ElementType.INT32,
+                        "base": 0, "last": 2 * WINDOW - 1},
+            "start_psn": [*START_PSN, *[0] * 14]})
+        ctx.set(commands.valid, 1)
+        while not ctx.get(commands.ready):
+            await self.tick()
+        assert ctx.get(self.reducer.status) == GroupStatus.DONE
+        await self.tick()
+        ctx.set(commands.valid, 0)
+        await self.tick()
+
+    async def contribute(self, port, offset, words):
+        """A packet of so many beats, and the few cycles until it has its mark."""
+        ctx, payload, meta = self.ctx, self.reducer.payload[port], self.reducer.meta[port]
+        ctx.set(meta.payload, {"record": {
+            "flow": 0, "psn": (START_PSN[port] + offset) % (1 << 24), "length": 8 * len(words)}})
+        for n, word in enumerate(words):
+            last = n == len(words) - 1
+            ctx.set(payload.valid, 1)
+            ctx.set(payload.payload, {"data": word, "count": 8, "last": last})
+            ctx.set(meta.valid, last)
+            await self.tick()
+        ctx.set(payload.valid, 0)
+        ctx.set(meta.valid, 0)
+        await self.tick(5)
+
+    async def results(self):
+        """Beats that have left, of both ports, once nothing more comes; forgotten then."""
+        quiet = 0
+        while quiet < 60:
+            before = len(self.left[0]), len(self.left[1])
+            await self.tick()
+            quiet = quiet + 1 if before == (len(self.left[0]), len(self.left[1])) else 0
+        found = [list(own) for own in self.left]
+        for own in self.left:
+            own.clear()
+        return found
+
+    def turn(self, store, slot, beat, bit):
+        """Turn a bit of a word in memory, parity among them."""
+        row = self.stores[store].data[slot * BEATS + beat].as_value()
+        self.ctx.set(row, self.ctx.get(row) ^ 1 << bit)
+
+
+@pytest.fixture
+def simulate(monkeypatch):
+    """Runs a coroutine on a :class:`Bench`."""
+    stores = []
+
+    plain = memory.Memory.__init__
+
+    def recorded(self, *args, **kwargs):
+        plain(self, *args, **kwargs)
+        if "parity" in getattr(self.shape, "members", ()):
+            stores.append(self)
+
+    def run(body):
+        monkeypatch.setattr(memory.Memory, "__init__", recorded)
+        reducer = Reducer(CONFIG)
+        simulator = Simulator(reducer)
+        assert len(stores) == 3
+
+        async def bench(ctx):
+            each = Bench(ctx, reducer, stores)
+            await each.start()
+            await body(each)
+
+        simulator.add_clock(1e-8)
+        simulator.add_testbench(bench)
+        simulator.run()
+
+    return run
+
+
+def drawn(rng, beats):
+    return [rng.getrandbits(64) for _ in range(beats)]
+
+
+def added(*columns):
+    """Beats of a result as they leave: lanes of 32 bits, each wrapping."""
+    mask = 0xFFFF_FFFF
+    words = [sum(((sum(word >> shift & mask for word in words)) & mask) << shift
+                 for shift in (0, 32)) for words in zip(*columns, strict=True)]
+    return [(word, n == len(words) - 1, 0) for n, word in enumerate(words)]
+
+
+def test_a_contribution_whose_bit_turned_makes_no_result_until_it_is_sent_again(simulate):
+    rng = random.Random(harness.seed())
+
+    async def body(bench):
+        for offset in range(24):
+            beats = rng.randint(1, BEATS)
+            own = [drawn(rng, beats) for _ in range(2)]
+            first = rng.randrange(2)
+            damaged, beat = (first, rng.randrange(beats)), rng.randrange(66)
+            await bench.contribute(first, offset, own[first])
+            if offset % 4:
+                bench.turn(damaged[0], offset % (2 * WINDOW), damaged[1], beat)
+            await bench.contribute(1 - first, offset, own[1 - first])
+            found = await bench.results()
+            if offset % 4:
+                assert bench.told.pop() == (offset, AbortCause.PARITY)
+                # A frame that has begun is ended as a bad one.
+                assert all(len(left) == beats and left[-1][1:] == (1, 1) for left in found)
+                assert not any(error for left in found for *_, error in left[:-1])
+                for port in (1 - first, first):
+                    await bench.contribute(port, offset, own[port])
+                found = await bench.results()
+            assert found == [added(*own)] * 2
+            assert not bench.told
+
+    simulate(body)
+
+
+def test_a_kept_result_whose_bit_turned_is_marked_bad_when_it_is_sent_again(simulate):
+    rng = random.Random(harness.seed())
+
+    async def body(bench):
+        for offset in range(12):
+            beats = rng.randint(1, BEATS)
+            own = [drawn(rng, beats) for _ in range(2)]
+            for port in range(2):
+                await bench.contribute(port, offset, own[port])
+            assert await bench.results() == [added(*own)] * 2
+            asks, spoilt = rng.randrange(2), (rng.randrange(beats), rng.randrange(66))
+            for bad in (True, False):
+                # The second time it is turned back.
+                bench.turn(2, offset % (2 * WINDOW), *spoilt)
+                await bench.contribute(asks, offset, own[asks])
+                found = await bench.results()
+                assert not found[1 - asks]
+                if bad:
+                    assert bench.told.pop() == (offset, AbortCause.PARITY)
+                    assert len(found[asks]) == beats and found[asks][-1][1:] == (1, 1)
+                else:
+                    assert found[asks] == added(*own)
+                assert not bench.told
+
+    simulate(body)
