@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits that turn in the memories of a reducer: no wrong sum leaves unmarked, and all of it heals."""
+"""Bits that turn in the memories of a reducer: no wrong sum leaves as a good one, all heals."""
 
 import random
 
