@@ -106,7 +106,8 @@ def test_a_host_that_restarts_restarts_its_group_alone(switch_program):
             give(both, rng, 0, 6, (0, 3))
             both.settle()
             both.command("stop_group", 0)
-            give(both, rng, 0, 7)
+            # Of one beat and of several: each is turned away in a way of its own.
+            give(both, rng, 0, 7, size=8 if life % 2 else 64)
             both.settle()
             both.groups[0] = group = dataclasses.replace(groups[0], children=tuple(
                 dataclasses.replace(child, start_psn=rng.getrandbits(24))
