@@ -81,8 +81,8 @@ def tops():
     for ports, width in itertools.product((2, 4), (64, 512)):
         config = SwitchConfig(ports=ports, width=width, groups=4, window=16, slot_bytes=256,
                               counters=ports == 4)
-        yield ("flytrim_switch", f"{ports} ports, {width} bits, "
-               f"{'with' if config.counters else 'without'} counters",
+        counters = "with" if config.counters else "without"
+        yield ("flytrim_switch", f"{ports} ports, {width} bits, {counters} counters",
                functools.partial(switch_verilog, config))
     yield "flytrim_fp32_adder", "8 cycles", functools.partial(adder_verilog, 8)
     types = tuple(ElementType)

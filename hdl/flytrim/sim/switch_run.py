@@ -47,8 +47,8 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
     model disagree; then nothing new stands in ``out``, as after any other failure.
     """
     config = setup.config
-    with _folder(out) as folder, Fabric(
-            build_fabric(config, device_verilog(config, "switch"), say=say)) as fabric:
+    program = build_fabric(config, device_verilog(config, "switch"), say=say)
+    with _folder(out) as folder, Fabric(program) as fabric:
         try:
             fabric.reset()
             switch = Switch(fabric)
@@ -102,7 +102,7 @@ def _arrivals(captures, lanes, start):
 def _replay(fabric, arrivals, config, start, progress):
     """(frames that left, the last :class:`Ran`)."""
     beats = 0
-    for port, _, cycle, frame in arrivals:
+    for port, _, _, frame in arrivals:
         fabric.send(port, frame, start)
         beats += -(-len(frame) // config.lanes)
     end = max(arrival.cycle for arrival in arrivals)
