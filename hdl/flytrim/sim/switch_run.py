@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job of ``flytrim sim --top switch``: a capture into each port, what leaves held to a model."""
+"""The job of ``flytrim sim --top switch``: a capture into each port, held against the model."""
 
 import contextlib
 import json
