@@ -184,3 +184,30 @@ def test_a_kept_result_whose_bit_turned_is_marked_bad_when_it_is_sent_again(simu
                 assert not bench.told
 
     simulate(body)
+
+
+def test_a_damaged_sum_is_not_sent_as_the_result_that_its_slot_held(simulate):
+    rng = random.Random(harness.seed())
+
+    async def body(bench):
+        kept = {}
+        for offset in range(2 * WINDOW):
+            kept[offset] = [drawn(rng, BEATS) for _ in range(2)]
+            for port in range(2):
+                await bench.contribute(port, offset, kept[offset][port])
+            await bench.results()
+        for offset in range(2 * WINDOW, 3 * WINDOW):
+            own = [drawn(rng, BEATS) for _ in range(2)]
+            before, asks = offset - 2 * WINDOW, rng.randrange(2)
+            await bench.contribute(0, offset, own[0])
+            bench.turn(0, before, rng.randrange(BEATS), rng.randrange(66))
+            await bench.contribute(1, offset, own[1])
+            await bench.results()
+            assert bench.told.pop() == (offset, AbortCause.PARITY)
+            await bench.contribute(asks, before, kept[before][asks])
+            assert await bench.results() == [[], []]
+            for port in range(2):
+                await bench.contribute(port, offset, own[port])
+            assert await bench.results() == [added(*own)] * 2
+
+    simulate(body)

@@ -237,5 +237,6 @@ class Results(wiring.Component):
             outcome.flags.eq(all_raised),
             note.addr.eq(now.turn.slot),
             note.data.eq(now.result),
-            note.en.eq(self.outcome.valid & outcome.done),
+            # A damaged sum has taken the place of the result before it, too.
+            note.en.eq(self.outcome.valid & now.sound & ~now.again),
         ]
