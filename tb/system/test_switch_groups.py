@@ -2,6 +2,8 @@
 """Groups of a switch beside each other: stragglers, aborts, restarts, resets, what is forwarded."""
 
 import dataclasses
+import math
+import struct
 
 import harness
 import numpy as np
@@ -199,3 +201,21 @@ def test_results_and_what_is_forwarded_share_a_port(switch_program, many):
     until = np.flatnonzero(~kinds)[-1]
     runs = np.diff(np.flatnonzero(~kinds[:until + 1]))
     assert runs.max() <= many + 1
+
+
+@pytest.mark.parametrize("flag, x, y", [
+    ("inexact", 1, 1e-9), ("overflow", 3e38, 3e38), ("invalid", math.inf, -math.inf)])
+def test_results_of_both_halves_at_a_time_are_counted_each(switch_program, flag, x, y):
+    rng = player(harness.seed())
+    groups = [random_group(number, rng, window=8, ports=ports, op="sum", dtype="fp32")
+              for number, ports in enumerate(((0, 1), (2, 3)))]
+    with Switched(switch_program, groups, {}) as both:
+        start = both.fabric.run(0).cycle + 200
+        for offset in range(5):
+            for group in groups:
+                for child, number in zip(group.children, (x, y), strict=True):
+                    both.send(child.port, contribution(
+                        child, offset, struct.pack("<f", number), rng, opcode="UC_SEND_ONLY"),
+                        f"offset {offset}", cycle=start + 100 * offset)
+        both.settle()
+        assert getattr(both.switch.counters(), flag) == 10
