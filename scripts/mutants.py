@@ -27,7 +27,7 @@ ARITHMETIC = ("adder", "minmax", "convert", "node", "fused", "exact", "tree")
 #: Files whose faults a bench of their own is quickest to see.
 BENCHES = {
     **dict.fromkeys(("encapsulator.py", "frame_sequence.py", "header_stack.py",
-                     "icrc_generator.py"), "encapsulator"),
+                     "crc_generator.py"), "encapsulator"),
     "axis.py": "receive", "flow_cam.py": "flow_cam", "flow_hash.py": "flow_hash",
     "flow_hand.py": "flow_hash", "flow_overflow.py": "flow_hash", "port_table.py": "flow_hash",
     "registers/__init__.py": "register_bank", "registers/bank.py": "register_bank",

@@ -7,10 +7,11 @@ from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .checksum import compress
+from .crc_generator import CrcGenerator
 from .frame_sequence import WORD, FrameSequence, Sizes
 from .group import Template
 from .header_stack import BASE_WORDS, HeaderStack
-from .icrc_generator import IcrcGenerator
+from .icrc import CRC
 from .logic import Copies, delayed, select
 from .packet import Packet, thermometer
 
@@ -176,7 +177,7 @@ class Encapsulator(wiring.Component):
         fourth = delayed(m, third, 1, name="flags_third")
 
         # Second cycle on: the ICRC is computed, and the IPv4 checksum.
-        m.submodules.icrc = icrc = IcrcGenerator(self._width)
+        m.submodules.icrc = icrc = CrcGenerator(self._width, CRC, offset=OFFSET)
         m.d.comb += [icrc.data.eq(masked), icrc.first.eq(second.first),
                      icrc.over.eq(second.over), icrc.word.eq(second.end),
                      icrc.wrong.eq(second.bad & second.pad_ends)]
@@ -199,7 +200,7 @@ class Encapsulator(wiring.Component):
             slot, byte = divmod(lane + OFFSET, WORD)
             part = slice(8 * lane, 8 * lane + 8)
             m.d.sync += out.data[part].eq(
-                summed[part] | slots[slot].replicate(8) & icrc.icrc.word_select(byte, 8))
+                summed[part] | slots[slot].replicate(8) & icrc.crc.word_select(byte, 8))
         count = Cat(Const(OFFSET, 2), (fourth.end + 1)[:index_bits])
         m.d.sync += [
             self.o.valid.eq(valid),
