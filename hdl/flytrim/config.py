@@ -3,8 +3,20 @@
 
 from dataclasses import dataclass
 
+from .lean.container import (
+    ETHERNET_BYTES,
+    LINK_BYTES,
+    MAX_FLOWS,
+    MAX_PAYLOAD,
+    MAX_PREFIX,
+    ROUTE,
+    TAG,
+    TRAILER,
+    WORD,
+)
+
 __all__ = ["CAM_FLOWS", "MAX_FRAME", "MAX_PORTS", "MIN_MAX_FRAME", "SUMS", "TYPES", "WIDTHS",
-           "NicConfig", "SwitchConfig"]
+           "LeanConfig", "NicConfig", "SwitchConfig"]
 
 #: Widths of the data path in bits. Nothing else in the design knows which one it is.
 WIDTHS = (64, 128, 256, 512, 1024)
@@ -185,3 +197,56 @@ class SwitchConfig:
     def slot_beats(self):
         """Beats of a slot."""
         return self.slot_bytes // self.lanes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeanConfig:
+    """Choices of the two ends of a lean link.
+
+    Parameters
+    ----------
+    width : int
+        Bits a beat; one of :data:`WIDTHS`.
+    flows : int
+        Flows with a context, 1 to 64.
+    ethernet : bool
+        Whether containers travel in Ethernet frames, or as packets of a link of their own.
+    container_bytes : int or None
+        What a container takes no record beyond, 64 bytes at least and whole words; None is the most
+        there can be.
+    """
+
+    width: int = 512
+    flows: int = MAX_FLOWS
+    ethernet: bool = False
+    container_bytes: int | None = None
+
+    def __post_init__(self):
+        if self.width not in WIDTHS:
+            raise ValueError(f"width must be one of {', '.join(map(str, WIDTHS))} bits, "
+                             f"not {self.width!r}")
+        if self.flows not in range(1, MAX_FLOWS + 1):
+            raise ValueError(f"flows must be 1 to {MAX_FLOWS}, not {self.flows!r}")
+        most = ETHERNET_BYTES if self.ethernet else LINK_BYTES
+        if self.container_bytes is None:
+            object.__setattr__(self, "container_bytes", most)
+        if self.container_bytes not in range(64, most + 1, WORD):
+            raise ValueError(f"container_bytes must be 64 to {most}, in steps of {WORD}, "
+                             f"not {self.container_bytes!r}")
+
+    @property
+    def lanes(self):
+        """Bytes a beat."""
+        return self.width // 8
+
+    @property
+    def words(self):
+        """Words of four bytes a beat."""
+        return self.lanes // WORD
+
+    @property
+    def max_beats(self):
+        """Beats of the longest container with what carries it: one record may be longer."""
+        around = TAG.size + ROUTE.size + TRAILER.size
+        longest = max(self.container_bytes, around + MAX_PREFIX + MAX_PAYLOAD)
+        return -(-(longest + 16 * self.ethernet) // self.lanes)

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from .crc import ONE
 from .logic import delayed, linear
 
-__all__ = ["CrcGenerator"]
+__all__ = ["CrcGenerator", "multiplied"]
 
 
 class CrcGenerator(wiring.Component):
@@ -65,10 +65,9 @@ class CrcGenerator(wiring.Component):
                            for word in range(lanes // 4))[self.word]),
         ]
         # Second cycle: the product.
-        share, product = Signal(32, reset_less=True), Signal(63)
-        m.d.comb += product.eq(_product(added, power))
+        share = Signal(32, reset_less=True)
         wrong = delayed(m, self.wrong, 1, name="wrong")
-        m.d.sync += share.eq(linear(crc.remainders(len(product)), product) ^ wrong.replicate(32))
+        m.d.sync += share.eq(multiplied(m, crc, added, power) ^ wrong.replicate(32))
 
         # Third cycle: the register moves on.
         first = delayed(m, self.first, self.latency, name="first")
@@ -83,7 +82,11 @@ class CrcGenerator(wiring.Component):
         return m
 
 
-def _product(a, b):
-    """The polynomial ``a * b``, the coefficient of x^0 first."""
-    return Cat(Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
-               for degree in range(63))
+def multiplied(m, crc, a, b):
+    """The register that holds the product of two registers as polynomials."""
+    product = Signal(63)
+    # The coefficient of x^0 first.
+    m.d.comb += product.eq(Cat(
+        Cat(a[31 - n] & b[31 - degree + n] for n in range(32) if 0 <= degree - n < 32).xor()
+        for degree in range(len(product))))
+    return linear(crc.remainders(len(product)), product)

@@ -29,8 +29,9 @@ CARRIAGE = Header("carriage", dst=48, src=48, ethertype=16, subtype=16)
 #: that such a frame has to begin with.
 ETHERTYPE, SUBTYPE = 0x88B5, 0x4C46
 
-#: Bytes that a container takes no record beyond, on a bare link and over Ethernet.
-LINK_BYTES, ETHERNET_BYTES = 4096, 9000
+#: Bytes that a container takes no record beyond, on a bare link and over Ethernet, where these are
+#: the whole words in a jumbo frame's 9,000 bytes behind the number of the protocol.
+LINK_BYTES, ETHERNET_BYTES = 4096, 8996
 #: The shortest container that an Ethernet frame of 60 bytes, without FCS, is filled with.
 MIN_CARRIED = 60 - CARRIAGE.size
 #: Longest payload of a record: the largest path MTU.
