@@ -102,7 +102,8 @@ class Encloser(wiring.Component):
             m.d.sync += held.eq(turned)
         for slot in range(words):
             part = slice(32 * slot, 32 * slot + 32)
-            body = (Mux(slot < turned_by, held[part] & ~starts.replicate(32), turned[part])
+            earlier = Mux(routed, *(int(slot < n % words) for n in reversed(ahead)))
+            body = (Mux(earlier, held[part] & ~starts.replicate(32), turned[part])
                     | counts & (known & (trailer == slot)).replicate(32))
             rows_here = range(slot, len(head), words)
             for target, source in ((beat, head), (masked, masked_head)):

@@ -16,8 +16,10 @@ from .packer import Packer
 
 __all__ = ["Framer"]
 
-#: Beats that wait for their place behind a tag; two more may be on their way through the packer.
-BEATS, PACKED = 16, Packer.latency + 3
+#: Beats that wait for their place behind a tag.
+BEATS = 16
+#: A queue's ``room`` is that of the cycle before, and shows what was written before that.
+LAG = 2
 
 
 class Framer(wiring.Component):
@@ -60,11 +62,12 @@ class Framer(wiring.Component):
         m.submodules.former = former = Former(config)
         m.submodules.assembler = assembler = Assembler(config)
         m.submodules.packer = packer = Packer(config)
-        m.submodules.beats = beats = Queue(Beat(config), depth=BEATS, margin=PACKED)
+        m.submodules.beats = beats = Queue(Beat(config), depth=BEATS,
+                                           margin=Packer.latency + LAG)
         m.submodules.encloser = encloser = Encloser(config)
         depth = 1 << (2 * config.max_beats if config.ethernet else BEATS - 1).bit_length()
         m.submodules.out = out = Queue(Packet(config.width), depth=depth,
-                                       margin=Encloser.latency + 1)
+                                       margin=Encloser.latency + LAG)
 
         connect(m, wiring.flipped(self.i_meta), former.i)
         connect(m, former.o, assembler.i_record)
