@@ -22,6 +22,7 @@ from flytrim.flow_cam import FlowCam
 from flytrim.flow_hash import FlowHash
 from flytrim.icrc import IcrcChecker
 from flytrim.lean.framer import Framer
+from flytrim.lean.restorer import Restorer
 from flytrim.packet import Packet
 from flytrim.parser import Parser
 from flytrim.registers.bank import RegisterBank
@@ -36,7 +37,8 @@ from flytrim.truncator import Truncator
 
 __all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
-           "encapsulator_verilog", "framer_verilog", "hash_verilog", "pages_verilog"]
+           "encapsulator_verilog", "framer_verilog", "hash_verilog", "pages_verilog",
+           "restorer_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -137,6 +139,11 @@ def encapsulator_verilog(width):
 def framer_verilog(config):
     """Verilog of a :class:`Framer` alone, top module :data:`TOP`."""
     return _verilog({"framer": Framer(config)})
+
+
+def restorer_verilog(config):
+    """Verilog of a :class:`Restorer` alone, top module :data:`TOP`."""
+    return _verilog({"restorer": Restorer(config)})
 
 
 def _verilog(blocks):

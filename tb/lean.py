@@ -12,8 +12,8 @@ from flytrim.lean.codec import LeanFlow, Record, Route
 from flytrim.lean.context import WriteContext
 from flytrim.packet import Packet
 
-__all__ = ["BITS", "PAYLOADS", "Feeder", "context_of", "extensions_of", "meta_of", "some_flow",
-           "some_record"]
+__all__ = ["BITS", "PAYLOADS", "Feeder", "context_of", "extensions_of", "fields_of", "meta_of",
+           "some_flow", "some_record"]
 
 #: Opcodes that have payload, as the layers of the tests know them.
 PAYLOADS = [code for code in roce.OPCODES.values() if code in (

@@ -2,12 +2,13 @@
 """Assembler: which record goes into which container."""
 
 from amaranth import Array, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..packet import Packet
 from . import container as c
 from .context import PREFIX_WORDS, WORDS_BITS, Item, ToFrame
+from .sequences import Sequences
 
 __all__ = ["Assembler"]
 
@@ -124,25 +125,15 @@ class Assembler(wiring.Component):
         with m.If(self.restart):
             m.d.sync += stale.eq(1)
 
-        # Sequence numbers.
-        flows = self._config.flows
-        m.submodules.sequences = sequences = memory.Memory(shape=16, depth=flows, init=[])
-        write, read = sequences.write_port(), sequences.read_port(domain="comb")
-        fresh = Signal(flows, init=-1)
-        index = record.flow[:6]
-        sequence = Mux(fresh.bit_select(index, 1), 0, read.data)
+        m.submodules.sequences = sequences = Sequences(self._config.flows)
         m.d.comb += [
-            read.addr.eq(index),
-            write.addr.eq(index),
-            write.data.eq(sequence + 1),
-            write.en.eq(item.opens),
+            sequences.restart.eq(self.restart),
+            sequences.restart_flow.eq(self.restart_flow),
+            sequences.flow.eq(record.flow),
+            sequences.following.eq(sequences.number + 1),
+            sequences.write.eq(item.opens),
         ]
-        with m.If(item.opens):
-            m.d.sync += fresh.bit_select(index, 1).eq(0)
-        with m.If(self.restart):
-            m.d.sync += fresh.bit_select(self.restart_flow, 1).eq(1)
-
         m.d.comb += [item.head[name].eq(context[name]) for name in (
             "lean_id", "routed", "source", "destination", "hop_limit", "dst_mac", "src_mac")]
-        m.d.comb += [item.head.psn.eq(record.psn), item.head.sequence.eq(sequence),
+        m.d.comb += [item.head.psn.eq(record.psn), item.head.sequence.eq(sequences.number),
                      item.head.full.eq(new.full)]

@@ -6,8 +6,8 @@ from amaranth.lib import data
 from ..context import MetaRecord
 from . import container as c
 
-__all__ = ["LENGTH_BITS", "PREFIX_WORDS", "WORDS_BITS", "Beat", "Head", "Item", "LeanContext",
-           "Template", "ToFrame", "WriteContext"]
+__all__ = ["LENGTH_BITS", "PREFIX_WORDS", "WORDS_BITS", "Announced", "Beat", "Extract", "Head",
+           "Item", "LeanContext", "Template", "ToFrame", "Useful", "WriteContext", "WriteTemplate"]
 
 #: Bits of a payload's length, and of words of a container.
 LENGTH_BITS, WORDS_BITS = 13, 14
@@ -117,4 +117,62 @@ class Beat(data.StructLayout):
         super().__init__({
             "data": config.width, "count": range(config.words + 1), "first": 1, "last": 1,
             "head": Head, "records": 16, "size": WORDS_BITS,
+        })
+
+
+class WriteTemplate(data.Struct):
+    """A flow is given the template of what is restored, and its sequence numbers begin anew; or it
+    is taken out. ``flow`` is the number in tags and in metadata records.
+    """
+
+    flow: 6
+    enable: 1
+    template: Template
+
+
+class Announced(data.Struct):
+    """A good container, told when all of it is there: ``words`` of records."""
+
+    flow: 6
+    psn: 24
+    full: 1
+    routed: 1
+    records: 16
+    words: WORDS_BITS
+    template: Template
+
+
+class Useful(data.StructLayout):
+    """A beat of a container that has words of records.
+
+    Members
+    -------
+    data : of them, and of what stands around them
+    first, last : the container's first such beat, its last
+    start : where the first record begins; where ``first``
+    container : the container
+    """
+
+    def __init__(self, config):
+        super().__init__({"data": config.width, "first": 1, "last": 1,
+                          "start": range(config.words), "container": Announced})
+
+
+class Extract(data.StructLayout):
+    """What a cycle takes out of two beats of a container.
+
+    Members
+    -------
+    pair, start : the beats, and the first word that is taken
+    prefix, before : words of a full record's headers, and how many of these came before
+    count : bytes of payload behind them
+    ends : the record ends here
+    container, psn : whose record it is
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "pair": 2 * config.width, "start": range(config.words),
+            "prefix": 3, "before": 3, "count": range(config.lanes + 1), "ends": 1,
+            "container": Announced, "psn": 24,
         })

@@ -67,11 +67,13 @@ class Encloser(wiring.Component):
         takes, go, ends = Signal(), Signal(), Signal()
         turned_by = Mux(routed, *(n % words for n in reversed(ahead)))
         behind = turned_by + new.count
+        leads = [Cat(Const(0, 1), *(number == row for row in range(n // words))).any()
+                 for n in ahead]
         rest = Array(max(0, least - row * words) for row in range(rows + 1))[number]
         m.d.comb += [
             starts.eq(number == 0),
             routed.eq(Mux(starts, new.head.routed, kept_routed)),
-            takes.eq(~taken_all & (number >= Mux(routed, *(n // words for n in reversed(ahead))))),
+            takes.eq(~taken_all & ~Mux(routed, *reversed(leads))),
             go.eq(self.room & (taken_all | self.i.valid)),
             self.i.ready.eq(go & takes),
             known.eq(~split & (taken_all | takes & new.last)),

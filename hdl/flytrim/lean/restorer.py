@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restorer: containers in, packets out."""
+
+from amaranth import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from ..context import MetaRecord
+from ..packet import Packet
+from ..stream import Queue
+from . import container as c
+from .context import Announced, WriteTemplate
+from .extractor import Extractor
+from .framer import LAG
+from .receiver import Receiver, Stored
+from .sifter import Sifter
+from .walker import Walker
+
+__all__ = ["Restorer"]
+
+#: Payloads and records that wait where the sink stalls.
+OUT = 16
+
+
+class Restorer(wiring.Component):
+    """Gives the packets of good containers, a record a cycle, a longer one at a beat a cycle.
+
+    All of a container is held until its trailer is there. The first record leaves 10 cycles behind
+    the last beat of its container while nothing waits.
+
+    Parameters
+    ----------
+    config : LeanConfig
+
+    Members
+    -------
+    write : lane of :class:`WriteTemplate`
+    i : lane of containers, or of Ethernet frames, at any rate
+    o : stream of payloads
+    o_meta : stream of :class:`MetaRecord`, each not before its payload's last beat
+    ended, fault, lost, missing : strobes, as of :class:`Receiver`
+    malformed : strobe, as of :class:`Walker`
+    """
+
+    def __init__(self, config):
+        self._config = config
+        self._depth = 1 << (2 * config.max_beats + Receiver.latency + LAG).bit_length()
+        super().__init__({
+            "write": In(stream.Signature(WriteTemplate, always_ready=True)),
+            "i": In(stream.Signature(Packet(config.width), always_ready=True)),
+            "o": Out(stream.Signature(Packet(config.width))),
+            "o_meta": Out(stream.Signature(MetaRecord)),
+            "ended": Out(1),
+            "fault": Out(c.Fault),
+            "lost": Out(1),
+            "missing": Out(15),
+            "malformed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        margin = Receiver.latency + LAG
+        m.submodules.receiver = receiver = Receiver(config)
+        m.submodules.beats = beats = Queue(Stored(config), depth=self._depth,
+                                           margin=config.max_beats + margin)
+        m.submodules.containers = containers = Queue(Announced, depth=self._depth, margin=margin)
+        m.submodules.sifter = sifter = Sifter(config)
+        m.submodules.walker = walker = Walker(config)
+        m.submodules.extractor = extractor = Extractor(config)
+        m.submodules.payloads = payloads = Queue(Packet(config.width), depth=OUT,
+                                                 margin=Extractor.latency + LAG)
+        m.submodules.metas = metas = Queue(MetaRecord, depth=OUT, margin=Extractor.latency + LAG)
+
+        connect(m, receiver.o, beats.i)
+        connect(m, receiver.announced, containers.i)
+        connect(m, beats.o, sifter.i)
+        connect(m, containers.o, sifter.i_container)
+        connect(m, sifter.o, walker.i)
+        connect(m, walker.o, extractor.i)
+        connect(m, extractor.o, payloads.i)
+        connect(m, extractor.meta, metas.i)
+        connect(m, payloads.o, wiring.flipped(self.o))
+        connect(m, metas.o, wiring.flipped(self.o_meta))
+        m.d.comb += [
+            *(getattr(receiver.write, part).eq(getattr(self.write, part))
+              for part in ("valid", "payload")),
+            *(getattr(receiver.i, part).eq(getattr(self.i, part))
+              for part in ("valid", "payload")),
+            receiver.room.eq(beats.room & containers.room),
+            beats.commit.eq(receiver.commit),
+            beats.rewind.eq(receiver.rewind),
+            walker.room.eq(payloads.room & metas.room),
+            *(queue.commit.eq(1) for queue in (containers, payloads, metas)),
+            *(getattr(self, name).eq(getattr(receiver, name))
+              for name in ("ended", "fault", "lost", "missing")),
+            self.malformed.eq(walker.malformed),
+        ]
+        return m
