@@ -34,6 +34,7 @@ from flytrim.telemetry.latency import Latency
 from flytrim.telemetry.tally import Tally
 from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
+from flytrim.verilog import without_zeros
 
 __all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
@@ -138,12 +139,12 @@ def encapsulator_verilog(width):
 
 def framer_verilog(config):
     """Verilog of a :class:`Framer` alone, top module :data:`TOP`."""
-    return _verilog({"framer": Framer(config)})
+    return without_zeros(_verilog({"framer": Framer(config)}))
 
 
 def restorer_verilog(config):
     """Verilog of a :class:`Restorer` alone, top module :data:`TOP`."""
-    return _verilog({"restorer": Restorer(config)})
+    return without_zeros(_verilog({"restorer": Restorer(config)}))
 
 
 def _verilog(blocks):

@@ -10,8 +10,8 @@ from ..context import MetaRecord
 from ..logic import delayed, select
 from ..packet import Packet, take, thermometer
 from . import container as c
+from .chains import CHAINS, chains_of
 from .context import PREFIX_WORDS, Extract
-from .former import CHAINS
 
 __all__ = ["Extractor"]
 
@@ -68,7 +68,8 @@ class Extractor(wiring.Component):
         # Third cycle: what of it is headers, what payload.
         behind = Array((turned >> 32 * n)[:config.width]
                        for n in range(PREFIX_WORDS + 1))[two["prefix"]]
-        inside = thermometer(two["count"], config.lanes)
+        inside = Signal(config.lanes)
+        m.d.comb += inside.eq(thermometer(two["count"], config.lanes))
         packet = Signal.like(self.o.payload, reset_less=True)
         m.d.sync += [
             self.o.valid.eq(valid & two["count"].any()),
@@ -96,7 +97,7 @@ class Extractor(wiring.Component):
                 m.d.sync += old.eq(now)
 
         head, full = prefix[0], item["container"].full
-        chains = Cat(Cat(head[:8] == code for code in codes).any() for codes in CHAINS.values())
+        chains = chains_of(m, head[:8])
 
         def field(header, name):
             """A field of an extension header, by the chains that have it."""

@@ -10,15 +10,10 @@ from ..context import MetaRecord
 from ..logic import select
 from ..packet import reverse_bytes
 from . import container as c
+from .chains import CHAINS, chains_of, prefix_words
 from .context import LeanContext, ToFrame, WriteContext
 
-__all__ = ["CHAINS", "Former"]
-
-#: Chains of extension headers, and the opcodes with payload that have them.
-CHAINS = {}
-for _opcode in h.OPCODES.values():
-    if _opcode.payload:
-        CHAINS.setdefault(_opcode.extensions, []).append(_opcode.code)
+__all__ = ["Former"]
 
 
 class Former(wiring.Component):
@@ -78,8 +73,7 @@ class Former(wiring.Component):
 
         # Second cycle: what is to be done.
         template, context, out = read.data.template, read.data, Signal(ToFrame, reset_less=True)
-        chains = Cat(Cat(record.opcode == code for code in codes).any()
-                     for codes in CHAINS.values())
+        chains = chains_of(m, record.opcode)
         plain = chains[list(CHAINS).index(())]
         bits = ("solicited", "ack_request", "ecn", "migreq", "pad_count")
         bare = (plain & (record.opcode == template.opcode)
@@ -87,9 +81,7 @@ class Former(wiring.Component):
                 & Cat(record[name] == template[name] for name in bits).all())
         head = Cat(record.opcode, Const(0, 1), record.pad_count, record.migreq, record.ecn,
                    record.ack_request, record.solicited, reverse_bytes(record.length))
-        prefix_words = Mux(bare, 0, select(
-            (use, Const(c.FULL.size + sum(part.size for part in chain) >> 2, 3))
-            for use, chain in zip(chains, CHAINS, strict=True)))
+        words = Mux(bare, 0, prefix_words(chains))
         with m.If(through):
             m.d.sync += [
                 self.o.valid.eq(found),
@@ -99,8 +91,8 @@ class Former(wiring.Component):
                             | (record.length > c.MAX_PAYLOAD)),
                 out.full.eq(~bare),
                 out.has_payload.eq(record.length.any()),
-                out.prefix_words.eq(prefix_words),
-                out.size.eq(((record.length + 3) >> 2) + prefix_words),
+                out.prefix_words.eq(words),
+                out.size.eq(((record.length + 3) >> 2) + words),
                 out.prefix.as_value().eq(Mux(bare, 0, Cat(
                     head, self._extensions(record, chains)))),
             ]

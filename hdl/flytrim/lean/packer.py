@@ -68,9 +68,9 @@ class Packer(wiring.Component):
         count, first, head = Signal(range(words + 1)), Signal(), Signal.like(item.head)
         records, size = Signal(16), Signal.like(self.o.payload.size)
         out = Signal.like(self.o.payload, reset_less=True)
-        occupied = thermometer(place, words)
+        occupied, leaves = Signal(words), Signal()
+        m.d.comb += occupied.eq(thermometer(place, words))
         ahead = Cat(bit.replicate(8 * c.WORD) for bit in occupied)
-        leaves = Signal()
         ends_container = closes | item.opens
         m.d.comb += leaves.eq(Mux(ends_container, (closes | valid) & count.any(), valid & spills))
         m.d.sync += [

@@ -18,8 +18,8 @@ from .walker import Walker
 
 __all__ = ["Restorer"]
 
-#: Payloads and records that wait where the sink stalls.
-OUT = 16
+#: Containers that wait, most of them of few records; payloads and records where the sink stalls.
+CONTAINERS, OUT = 256, 16
 
 
 class Restorer(wiring.Component):
@@ -64,7 +64,7 @@ class Restorer(wiring.Component):
         m.submodules.receiver = receiver = Receiver(config)
         m.submodules.beats = beats = Queue(Stored(config), depth=self._depth,
                                            margin=config.max_beats + margin)
-        m.submodules.containers = containers = Queue(Announced, depth=self._depth, margin=margin)
+        m.submodules.containers = containers = Queue(Announced, depth=CONTAINERS, margin=margin)
         m.submodules.sifter = sifter = Sifter(config)
         m.submodules.walker = walker = Walker(config)
         m.submodules.extractor = extractor = Extractor(config)

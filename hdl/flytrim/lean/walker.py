@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walker: where each record of a container begins and ends."""
 
-from amaranth import Array, Cat, Const, Module, Mux, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..logic import select
 from ..packet import reverse_bytes
 from . import container as c
+from .chains import chains_of, prefix_words
 from .context import LENGTH_BITS, WORDS_BITS, Extract, Useful
-from .former import CHAINS
 
 __all__ = ["Walker"]
 
@@ -25,13 +24,12 @@ class _Said(data.Struct):
     words: 11
 
 
-def _said(word):
-    """The :class:`_Said` of a word, as a value."""
-    opcode, length = word[:8], reverse_bytes(word[16:])
-    chains = [Cat(opcode == code for code in codes).any() for codes in CHAINS.values()]
-    prefix = select((use, Const(c.FULL.size + sum(part.size for part in chain) >> 2, 3))
-                    for use, chain in zip(chains, CHAINS, strict=True))
-    known = Cat(chains).any() & (length <= c.MAX_PAYLOAD)
+def _said(m, word, n):
+    """The :class:`_Said` of word number ``n``, as a value."""
+    length, chains = reverse_bytes(word[16:]), chains_of(m, word[:8], name=f"chains_{n}")
+    prefix = Signal(3, name=f"prefix_{n}")
+    m.d.comb += prefix.eq(prefix_words(chains))
+    known = chains.any() & (length <= c.MAX_PAYLOAD)
     return Cat(known, prefix, length[:LENGTH_BITS], (prefix + ((length + 3) >> 2))[:11])
 
 
@@ -141,7 +139,7 @@ class Walker(wiring.Component):
             m.d.sync += [start.eq(step), valid.eq(~over & (step < words))]
         with m.If(loads):
             m.d.sync += [valid.eq(1), beat.eq(new)]
-            m.d.sync += [each.as_value().eq(_said(new.data.word_select(n, 32)))
+            m.d.sync += [each.as_value().eq(_said(m, new.data.word_select(n, 32), n))
                          for n, each in enumerate(said)]
             with m.If(new.first):
                 m.d.sync += [start.eq(new.start), left.eq(new.container.words),
