@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register descriptions, ``flytrim.rdl`` and ``switch.rdl``, and what is made from them."""
+"""The register descriptions, ``flytrim.rdl`` and its like, and what is made from them."""
 
 import functools
 from pathlib import Path
 
 from systemrdl import RDLCompiler
 
-__all__ = ["load", "load_switch", "switch_rows"]
+__all__ = ["load", "load_lean", "load_switch", "switch_rows"]
 
 
 @functools.cache
@@ -20,6 +20,12 @@ def load_switch(*, ports=16, groups=64, counters=True):
     """The description of a switch's own registers."""
     return _compiled("switch", PORTS=ports, PORT_ROWS=switch_rows(ports),
                      GROUP_ROWS=switch_rows(groups), COUNTERS=counters)
+
+
+@functools.cache
+def load_lean():
+    """The description of a lean link's registers."""
+    return _compiled("lean")
 
 
 def switch_rows(count):
