@@ -9,7 +9,7 @@ from ..context import MetaRecord
 from ..packet import Packet
 from ..stream import Queue
 from . import container as c
-from .context import Announced, WriteTemplate
+from .context import Announced, Useful, WriteTemplate
 from .extractor import Extractor
 from .framer import LAG
 from .receiver import Receiver, Stored
@@ -20,6 +20,8 @@ __all__ = ["Restorer"]
 
 #: Containers that wait, most of them of few records; payloads and records where the sink stalls.
 CONTAINERS, OUT = 256, 16
+#: Beats that last for as long as it takes to pass over those without records.
+USEFUL = 8
 
 
 class Restorer(wiring.Component):
@@ -66,6 +68,7 @@ class Restorer(wiring.Component):
                                            margin=config.max_beats + margin)
         m.submodules.containers = containers = Queue(Announced, depth=CONTAINERS, margin=margin)
         m.submodules.sifter = sifter = Sifter(config)
+        m.submodules.useful = useful = Queue(Useful(config), depth=USEFUL, margin=1 + LAG)
         m.submodules.walker = walker = Walker(config)
         m.submodules.extractor = extractor = Extractor(config)
         m.submodules.payloads = payloads = Queue(Packet(config.width), depth=OUT,
@@ -76,7 +79,8 @@ class Restorer(wiring.Component):
         connect(m, receiver.announced, containers.i)
         connect(m, beats.o, sifter.i)
         connect(m, containers.o, sifter.i_container)
-        connect(m, sifter.o, walker.i)
+        connect(m, sifter.o, useful.i)
+        connect(m, useful.o, walker.i)
         connect(m, walker.o, extractor.i)
         connect(m, extractor.o, payloads.i)
         connect(m, extractor.meta, metas.i)
@@ -90,8 +94,9 @@ class Restorer(wiring.Component):
             receiver.room.eq(beats.room & containers.room),
             beats.commit.eq(receiver.commit),
             beats.rewind.eq(receiver.rewind),
+            sifter.room.eq(useful.room),
             walker.room.eq(payloads.room & metas.room),
-            *(queue.commit.eq(1) for queue in (containers, payloads, metas)),
+            *(queue.commit.eq(1) for queue in (containers, useful, payloads, metas)),
             *(getattr(self, name).eq(getattr(receiver, name))
               for name in ("ended", "fault", "lost", "missing")),
             self.malformed.eq(walker.malformed),

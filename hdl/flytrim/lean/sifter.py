@@ -23,7 +23,8 @@ class Sifter(wiring.Component):
     -------
     i_container : stream of :class:`Announced`
     i : their beats
-    o : stream of :class:`Useful`
+    room : there is room for what is in flight, and a beat
+    o : lane of :class:`Useful`
     """
 
     def __init__(self, config):
@@ -31,7 +32,8 @@ class Sifter(wiring.Component):
         super().__init__({
             "i_container": In(stream.Signature(Announced)),
             "i": In(stream.Signature(Stored(config))),
-            "o": Out(stream.Signature(Useful(config))),
+            "room": In(1),
+            "o": Out(stream.Signature(Useful(config), always_ready=True)),
         })
 
     def elaborate(self, platform):
@@ -52,20 +54,18 @@ class Sifter(wiring.Component):
             here.eq(words - skip if routed_head < words else Mux(skip < words, words - skip, 0)),
             useful.eq(here.any() & rest.any()),
             all_given.eq(rest <= here),
-            go.eq(self.i.valid & self.i_container.valid & (~self.o.valid | self.o.ready)),
+            go.eq(self.i.valid & self.i_container.valid & self.room),
             self.i.ready.eq(go),
             self.i_container.ready.eq(go & self.i.payload.last),
             self.o.payload.eq(out),
         ]
-        with m.If(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
+        m.d.sync += self.o.valid.eq(go & useful)
         with m.If(go):
             m.d.sync += [
                 started.eq(~self.i.payload.last),
                 given.eq(~self.i.payload.last & (given | useful)),
                 kept_skip.eq(0 if routed_head < words else Mux(here.any(), 0, skip - words)),
                 kept_rest.eq(Mux(all_given, 0, rest - here)),
-                self.o.valid.eq(useful),
                 out.data.eq(self.i.payload.data),
                 out.first.eq(~given),
                 out.last.eq(all_given),
