@@ -23,10 +23,16 @@ from pyslang.syntax import SyntaxTree
 from rich.console import Console
 from rich.table import Table
 
-from flytrim.config import WIDTHS, NicConfig, SwitchConfig
+from flytrim.config import WIDTHS, LeanConfig, NicConfig, SwitchConfig
 from flytrim.fp32.element import ElementType
 from flytrim.fp32.tree import SUMS
-from flytrim.generate import adder_verilog, nic_verilog, switch_verilog, tree_verilog
+from flytrim.generate import (
+    adder_verilog,
+    lean_verilog,
+    nic_verilog,
+    switch_verilog,
+    tree_verilog,
+)
 from flytrim.sim import verilator
 
 #: Of slang's diagnostics, those about widths, signs, and cases without default.
@@ -68,8 +74,8 @@ LINTERS = {"Verilator": lint_verilator, "slang": lint_slang, "Yosys check": lint
 def tops():
     """(top, options, function that makes the Verilog) of all there is to lint.
 
-    Devices at each width with the one table of flows and the other; switches; the arithmetic in
-    each form.
+    Devices at each width with the one table of flows and the other; switches; lean links; the
+    arithmetic in each form.
     """
     for width in WIDTHS:
         for config in (NicConfig(width=width), NicConfig(width=width, side_width=40, flows=4096)):
@@ -84,6 +90,10 @@ def tops():
         counters = "with" if config.counters else "without"
         yield ("flytrim_switch", f"{ports} ports, {width} bits, {counters} counters",
                functools.partial(switch_verilog, config))
+    for width, ethernet in itertools.product(WIDTHS, (False, True)):
+        config = LeanConfig(width=width, ethernet=ethernet)
+        yield ("flytrim_lean_link", f"{width} bits, {'Ethernet' if ethernet else 'a link'}",
+               functools.partial(lean_verilog, config))
     yield "flytrim_fp32_adder", "8 cycles", functools.partial(adder_verilog, 8)
     types = tuple(ElementType)
     for options in ({"sum": each, "types": types[:2]} for each in SUMS):

@@ -16,12 +16,13 @@ from peakrdl_ipxact import IPXACTExporter
 from systemrdl.node import RegNode
 
 from flytrim import __version__
-from flytrim.registers import load, load_switch
+from flytrim.registers import load, load_lean, load_switch
 
 FOLDER = Path(__file__).parents[1] / "fpga" / "registers"
 #: Each description, its source, the title of its page, and what the page is called.
 PAGES = ((load, "flytrim", "Registers", "README.md"),
-         (load_switch, "switch", "Registers of a switch", "switch.md"))
+         (load_switch, "switch", "Registers of a switch", "switch.md"),
+         (load_lean, "lean", "Registers of a lean link", "lean.md"))
 PAGE = """\
 # {{ title }}
 

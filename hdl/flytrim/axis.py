@@ -15,8 +15,8 @@ from amaranth.lib.wiring import In, Out
 from .context import Received
 from .packet import Packet, thermometer
 
-__all__ = ["AxiLite", "PacketSink", "PacketSource", "RecordSource", "Response", "axil_members",
-           "axis_members", "wire"]
+__all__ = ["AxiLite", "PacketInlet", "PacketSink", "PacketSource", "RecordSource", "Response",
+           "axil_members", "axis_members", "wire"]
 
 
 class Response(enum.IntEnum):
@@ -112,10 +112,7 @@ class PacketSink(wiring.Component):
         keep = Signal(lanes)
         m.d.comb += keep.eq(self.axis_tkeep & Mux(at_limit, Const((1 << allowed) - 1, lanes),
                                                   Const(-1, lanes)))
-        # The last lane in use is the one whose next lane is empty: one-hot, but for a hole.
-        ends = keep & ~(keep >> 1)
-        count = Cat(Cat(ends[lane] for lane in range(lanes) if lane + 1 >> bit & 1).any()
-                    for bit in range(lanes.bit_length()))
+        count = _count(keep)
         malformed = Signal()
         m.d.comb += malformed.eq((~keep & (keep >> 1)).any() | ~keep[0]
                                  | (~self.axis_tlast & ~self.axis_tkeep[-1]))
@@ -141,6 +138,35 @@ class PacketSink(wiring.Component):
                 m.d.sync += [index.eq(0), bad.eq(0), discard.eq(~self.axis_tlast)]
         with m.If(self.axis_tvalid & self.axis_tlast):
             m.d.sync += discard.eq(0)
+        return m
+
+
+class PacketInlet(wiring.Component):
+    """Receive port for packets that keep the packing rules: AXI4-Stream in, a stream of packets.
+
+    Bytes beyond ``tkeep`` may be anything. Combinational.
+    """
+
+    prefix = "axis"
+
+    def __init__(self, width):
+        super().__init__({
+            **axis_members("axis", In, width, user=1),
+            "o": Out(stream.Signature(Packet(width))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        keep, packet = self.axis_tkeep, self.o.payload
+        m.d.comb += [
+            packet.data.eq(Cat(self.axis_tdata.word_select(lane, 8) & bit.replicate(8)
+                               for lane, bit in enumerate(keep))),
+            packet.count.eq(_count(keep)),
+            packet.last.eq(self.axis_tlast),
+            packet.error.eq(self.axis_tlast & self.axis_tuser),
+            self.o.valid.eq(self.axis_tvalid),
+            self.axis_tready.eq(self.o.ready),
+        ]
         return m
 
 
@@ -191,3 +217,10 @@ class RecordSource(wiring.Component):
             self.i.ready.eq(self.axis_tready),
         ]
         return m
+
+
+def _count(keep):
+    """The lanes in use. The last is the one whose next lane is empty: one-hot, but for a hole."""
+    ends = keep & ~(keep >> 1)
+    return Cat(Cat(end for lane, end in enumerate(ends) if lane + 1 >> bit & 1).any()
+               for bit in range(len(keep).bit_length()))

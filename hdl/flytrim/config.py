@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from .lean.container import (
+    CARRIAGE,
     ETHERNET_BYTES,
     LINK_BYTES,
     MAX_FLOWS,
@@ -214,12 +215,19 @@ class LeanConfig:
     container_bytes : int or None
         What a container takes no record beyond, 64 bytes at least and whole words; None is the most
         there can be.
+    round_trip : int
+        Cycles, at most, from when a beat leaves until the far end's answer counts it, 8 to 1,024;
+        for links of their own.
+    commit : int
+        What the register ``build`` tells: 32 bits of the commit that the link is made from.
     """
 
     width: int = 512
     flows: int = MAX_FLOWS
     ethernet: bool = False
     container_bytes: int | None = None
+    round_trip: int = 64
+    commit: int = 0
 
     def __post_init__(self):
         if self.width not in WIDTHS:
@@ -233,6 +241,8 @@ class LeanConfig:
         if self.container_bytes not in range(64, most + 1, WORD):
             raise ValueError(f"container_bytes must be 64 to {most}, in steps of {WORD}, "
                              f"not {self.container_bytes!r}")
+        if self.round_trip not in range(8, 1025):
+            raise ValueError(f"round_trip must be 8 to 1024 cycles, not {self.round_trip!r}")
 
     @property
     def lanes(self):
@@ -249,4 +259,4 @@ class LeanConfig:
         """Beats of the longest container with what carries it: one record may be longer."""
         around = TAG.size + ROUTE.size + TRAILER.size
         longest = max(self.container_bytes, around + MAX_PREFIX + MAX_PAYLOAD)
-        return -(-(longest + 16 * self.ethernet) // self.lanes)
+        return -(-(longest + CARRIAGE.size * self.ethernet) // self.lanes)

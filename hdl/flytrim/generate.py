@@ -6,13 +6,15 @@ from amaranth.back import verilog
 from . import __version__
 from .fp32.product import ValidAdder
 from .fp32.tree import ReductionTree
+from .lean.link import LeanLink
 from .nic import TrimNic
 from .shared import SharedModules, ports_of
 from .switch import TrimSwitch
 from .synth.lanes import Lanes
 from .verilog import tidy
 
-__all__ = ["adder_verilog", "lanes_verilog", "nic_verilog", "switch_verilog", "tree_verilog"]
+__all__ = ["adder_verilog", "lanes_verilog", "lean_verilog", "nic_verilog", "switch_verilog",
+           "tree_verilog"]
 
 
 def nic_verilog(config):
@@ -44,6 +46,21 @@ def switch_verilog(config):
         f"{config.ports} ports, width {config.width} bits, {config.groups} groups, window "
         f"{config.window} packets of {config.slot_bytes} bytes, types {' '.join(config.types)}, "
         f"sum {config.sum}"))
+
+
+def lean_verilog(config):
+    """Verilog of a ``LeanLink`` with top module ``flytrim_lean_link``.
+
+    Parameters
+    ----------
+    config : flytrim.config.LeanConfig
+        What to build.
+
+    Returns the text.
+    """
+    return _text("flytrim_lean_link", LeanLink(config), (
+        f"width {config.width} bits, {config.flows} flows, containers of {config.container_bytes} "
+        f"bytes {'over Ethernet' if config.ethernet else 'on a link of their own'}"))
 
 
 def adder_verilog(latency):

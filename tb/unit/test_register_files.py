@@ -10,7 +10,7 @@ from bar import CONFIG, OFFSET, write_bar
 from systemrdl.node import FieldNode, RegNode
 
 from flytrim import __version__
-from flytrim.registers import load, load_switch
+from flytrim.registers import load, load_lean, load_switch
 
 ROOT = Path(__file__).parents[2]
 MADE, SOFTWARE = ROOT / "fpga" / "registers", ROOT / "fpga" / "software"
@@ -24,7 +24,7 @@ def test_files_are_those_of_the_description(tmp_path):
             f"{MADE / file.name} is stale: make registers")
 
 
-@pytest.mark.parametrize("description", [load, load_switch])
+@pytest.mark.parametrize("description", [load, load_lean, load_switch])
 def test_everything_is_described(description):
     for node in description().descendants():
         if isinstance(node, (RegNode, FieldNode)):

@@ -7,6 +7,8 @@ from .options import (
     device_config,
     device_options,
     latency_option,
+    lean_config,
+    lean_options,
     switch_config,
     switch_options,
     tree_options,
@@ -50,6 +52,18 @@ def switch(output, **device):
     with refused():
         text = switch_verilog(config)
     write(output, text)
+
+
+@generate.command("lean-link")
+@lean_options
+@_output
+def generate_lean(output, **options):
+    """Both ends of a lean link: module flytrim_lean_link."""
+    from ..generate import lean_verilog
+
+    config = lean_config(options)
+    check_folder(output)
+    write(output, lean_verilog(config))
 
 
 @generate.command("fp32-adder")

@@ -3,11 +3,12 @@
 
 import click
 
-from ..config import MAX_FRAME, SUMS, NicConfig, SwitchConfig
+from ..config import MAX_FRAME, SUMS, LeanConfig, NicConfig, SwitchConfig
 from .terminal import refused
 
 __all__ = ["FrameRange", "Hexadecimal", "Seconds", "device_config", "device_options",
-           "latency_option", "offset_option", "switch_config", "switch_options", "tree_options"]
+           "latency_option", "lean_config", "lean_options", "offset_option",
+           "switch_config", "switch_options", "tree_options"]
 
 
 class FrameRange(click.ParamType):
@@ -160,3 +161,23 @@ def switch_config(options):
     types = tuple(each.name.lower() for each in options.pop("types"))
     with refused():
         return SwitchConfig(types=types, **options)
+
+
+def lean_options(command):
+    """The options that make a LeanConfig."""
+    return _with(
+        command, _commit,
+        click.option("--round-trip", default=64, show_default=True,
+                     help="Cycles until the far end's credits count a beat, at most."),
+        click.option("--container-bytes", type=int, metavar="N",
+                     help="Longest container, in bytes; 4096, or 8996 over Ethernet, if not "
+                          "given."),
+        click.option("--ethernet", is_flag=True,
+                     help="Containers in Ethernet frames, not on a link of their own."),
+        click.option("--flows", default=64, show_default=True, help="1 to 64."),
+        click.option("--width", default=512, show_default=True, help="Bits a beat."))
+
+
+def lean_config(options):
+    with refused():
+        return LeanConfig(**options)

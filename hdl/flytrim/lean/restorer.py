@@ -10,6 +10,7 @@ from ..packet import Packet
 from ..stream import Queue
 from . import container as c
 from .context import Announced, Useful, WriteTemplate
+from .credits import CREDIT_BITS
 from .extractor import Extractor
 from .framer import LAG
 from .receiver import Receiver, Stored
@@ -18,8 +19,8 @@ from .walker import Walker
 
 __all__ = ["Restorer"]
 
-#: Containers that wait, most of them of few records; payloads and records where the sink stalls.
-CONTAINERS, OUT = 256, 16
+#: Containers that wait, of few records each; payloads and records where the sink stalls.
+CONTAINERS, OUT = 128, 16
 #: Beats that last for as long as it takes to pass over those without records.
 USEFUL = 8
 
@@ -40,18 +41,22 @@ class Restorer(wiring.Component):
     i : lane of containers, or of Ethernet frames, at any rate
     o : stream of payloads
     o_meta : stream of :class:`MetaRecord`, each not before its payload's last beat
+    free : beats of containers that there is room for; what came in the last cycles is not counted
     ended, fault, lost, missing : strobes, as of :class:`Receiver`
     malformed : strobe, as of :class:`Walker`
     """
 
     def __init__(self, config):
         self._config = config
-        self._depth = 1 << (2 * config.max_beats + Receiver.latency + LAG).bit_length()
+        # Two longest containers, and what can come in a round trip.
+        waiting = 2 * config.max_beats + config.round_trip + Receiver.latency + LAG
+        self._depth = 1 << waiting.bit_length()
         super().__init__({
             "write": In(stream.Signature(WriteTemplate, always_ready=True)),
             "i": In(stream.Signature(Packet(config.width), always_ready=True)),
             "o": Out(stream.Signature(Packet(config.width))),
             "o_meta": Out(stream.Signature(MetaRecord)),
+            "free": Out(CREDIT_BITS),
             "ended": Out(1),
             "fault": Out(c.Fault),
             "lost": Out(1),
@@ -66,7 +71,9 @@ class Restorer(wiring.Component):
         m.submodules.receiver = receiver = Receiver(config)
         m.submodules.beats = beats = Queue(Stored(config), depth=self._depth,
                                            margin=config.max_beats + margin)
-        m.submodules.containers = containers = Queue(Announced, depth=CONTAINERS, margin=margin)
+        # Each beat that the far end does not know of yet may be a container.
+        many = 1 << (CONTAINERS + config.round_trip + margin).bit_length()
+        m.submodules.containers = containers = Queue(Announced, depth=many, margin=margin)
         m.submodules.sifter = sifter = Sifter(config)
         m.submodules.useful = useful = Queue(Useful(config), depth=USEFUL, margin=1 + LAG)
         m.submodules.walker = walker = Walker(config)
@@ -86,6 +93,12 @@ class Restorer(wiring.Component):
         connect(m, extractor.meta, metas.i)
         connect(m, payloads.o, wiring.flipped(self.o))
         connect(m, metas.o, wiring.flipped(self.o_meta))
+        # What a container must find beside its own beats is never told to be free.
+        usable = self._depth - margin
+        with m.If((beats.level < usable) & (containers.level < CONTAINERS)):
+            m.d.sync += self.free.eq(usable - beats.level)
+        with m.Else():
+            m.d.sync += self.free.eq(0)
         m.d.comb += [
             *(getattr(receiver.write, part).eq(getattr(self.write, part))
               for part in ("valid", "payload")),
