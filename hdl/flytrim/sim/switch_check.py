@@ -116,8 +116,6 @@ class SwitchCheck:
     ----------
     reasons : list of Counter
         By port, frames by the reason that the model gives.
-    forwarded : list of Forwarded
-        By port, what enters there and is not reduced.
     bounds : list of int
         By port, packets of children that are longer than a slot.
     """
@@ -127,7 +125,7 @@ class SwitchCheck:
         self._groups = setup.groups
         ports = range(config.ports)
         self.reasons, self.bounds = [Counter() for _ in ports], [0] * config.ports
-        self.forwarded = [Forwarded(port, setup.forward.get(port), config.port) for port in ports]
+        self._forwarded = Forwarded(config, setup.forward)
         self._slots = defaultdict(_Slot)
         self._children = [[(number, child) for number, group in enumerate(setup.groups)
                            for child in group.children if child.port == port] for port in ports]
@@ -140,7 +138,7 @@ class SwitchCheck:
     def _sort(self, arrival, judged):
         port, _, cycle, frame = arrival
         self.reasons[port][judged.reason] += 1
-        self.forwarded[port].add(arrival, judged)
+        self._forwarded.add(arrival, judged)
         if judged.verdict is not Verdict.TRIM:
             return
         if judged.length > self._config.slot_bytes:
@@ -160,10 +158,8 @@ class SwitchCheck:
         frames : list of flytrim.sim.fabric.Left
         """
         departures, agreed = Departures(frames), Agreed()
-        for forwarded in self.forwarded:
-            forwarded.take(departures)
-            agreed.forwarded += forwarded.left
-            agreed.no_room += forwarded.lacking
+        self._forwarded.take(departures)
+        agreed.forwarded, agreed.no_room = self._forwarded.left, self._forwarded.lacking
         # By rising offset: of the one a window before it is known then whether it was finished.
         for (number, offset), slot in sorted(self._slots.items()):
             if set(slot.packets) == set(self._groups[number].ports):

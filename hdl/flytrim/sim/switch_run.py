@@ -65,14 +65,14 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
         check = SwitchCheck(setup, arrivals)
         agreed = check.compare(frames)
         check_counts(counts, setup, check, agreed)
-        figures = _figures(captures, setup, frames, ran, counts, check, agreed)
+        figures = _figures(captures, setup, frames, ran, counts, agreed)
         figures["cycles"] = max((left.last for left in frames), default=ran.cycle) + 1 - start
         _write(folder, frames, start, setup, figures)
         _place(folder, Path(out))
     return figures
 
 
-def _figures(captures, setup, frames, ran, counts, check, agreed):
+def _figures(captures, setup, frames, ran, counts, agreed):
     """What ``report.json`` holds, but for the cycles."""
     config = setup.config
     return {
@@ -82,7 +82,7 @@ def _figures(captures, setup, frames, ran, counts, check, agreed):
             "frames_in": captures[port].frames if port < len(captures) else 0,
             "frames_out": sum(left.port == port for left in frames),
             "beats_in": ran.beats_in[port], "beats_out": ran.beats_out[port],
-            "forward": setup.forward.get(port), "forwarded": check.forwarded[port].left,
+            "forward": setup.forward.get(port),
             "reasons": {str(reason): count for reason, count in counts.reasons[port].items()
                         if count and reason is not Reason.NONE},
             **count._asdict()}
