@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of a switch's run on a terminal."""
 
+from collections import Counter
+
 from rich.text import Text
 
 from .table import figures_table
 
 __all__ = ["print_switch_figures"]
 
-#: What becomes of the packets of children.
-_FATES = ("contributions", "duplicates", "out_of_window", "bounds")
+#: What becomes of the packets of children, and the name of its column.
+_FATES = {"contributions": "contributed", "duplicates": "duplicate",
+          "out_of_window": "out of window", "bounds": "too long"}
 
 
 def print_switch_figures(figures, console):
@@ -30,15 +33,11 @@ def _came(figures):
     """What entered each port, and what became of it."""
     ports = figures["ports"]
     # What is rare has a column where there is some.
-    fates = [fate for fate in _FATES
-             if fate == "contributions" or any(port[fate] for port in ports)]
-    reasons = [*dict.fromkeys(reason for port in ports for reason in port["reasons"])]
-    table = figures_table("came", "capture", numbers=(
-        "frames", *(name.replace("_", " ") for name in (*fates, *reasons))))
-    _rows(table, ports, lambda port: (
-        port["frames_in"], *(port[fate] for fate in fates),
-        *(port["reasons"].get(reason, 0) for reason in reasons)),
-        lambda port: port["capture"] or "-")
+    fates = {fate: name for fate, name in _FATES.items()
+             if fate == "contributions" or any(port[fate] for port in ports)}
+    table = figures_table("came", numbers=("frames", *fates.values(), "not reduced"))
+    _rows(table, ports, lambda port: (port["frames_in"], *(port[fate] for fate in fates),
+                                      sum(port["reasons"].values())))
     return table
 
 
@@ -52,13 +51,12 @@ def _left(figures):
     return table
 
 
-def _rows(table, ports, numbers, *texts):
+def _rows(table, ports, numbers):
+    """A row a port, of the ``numbers`` of it, and what they are together."""
     for number, port in enumerate(ports):
-        table.add_row(f"port {number}", *(text(port) for text in texts),
-                      *map(_number, numbers(port)))
-    table.add_row("total", *("" for _ in texts),
-                  *(_number(sum(column)) for column in zip(*map(numbers, ports), strict=True)),
-                  style="bold")
+        table.add_row(f"port {number}", *map(_number, numbers(port)))
+    table.add_row("total", *(_number(sum(column))
+                             for column in zip(*map(numbers, ports), strict=True)), style="bold")
 
 
 def _groups(figures):
@@ -73,7 +71,12 @@ def _groups(figures):
 
 
 def _sentences(figures):
-    frames = figures["frames"]
+    frames, reasons = figures["frames"], Counter()
+    for port in figures["ports"]:
+        reasons.update(port["reasons"])
+    if reasons:
+        yield "not reduced", ", ".join(f"{count:,} {reason}"
+                                       for reason, count in reasons.most_common())
     if figures["slots_waiting"]:
         yield "waiting", (f"{figures['slots_waiting']:,} packets of groups still wait for some of "
                           f"their children")
