@@ -29,7 +29,7 @@ WAVE_FRAMES = 200
               help="The device and its registered flows.")
 @click.option("--out", required=True, type=click.Path(), metavar="DIR",
               help="Folder for verdicts.jsonl, bypass.pcap, report.json and report.html; of a "
-                   "switch for report.json, and port0.pcap and so on, what left each port.")
+                   "switch for report.json, and tx0.pcap and so on, what left each port.")
 @click.option("--check", type=click.Choice(["all", "sample", "none"]), default="all",
               show_default=True, help="Frames to hold against the model; sample: one of 100.")
 @click.option("--wave", is_flag=True,

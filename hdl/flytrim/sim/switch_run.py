@@ -6,9 +6,11 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import cypcap
 
+from ..config import MAX_PORTS
 from ..driver import DeviceError, Switch
 from ..errors import InputError
 from ..verdict import Reason
@@ -19,7 +21,7 @@ from .fabric import Fabric, SimulationError
 from .switch_check import Arrival, SwitchCheck
 from .switch_counts import check_counts, read_counts
 
-__all__ = ["run_switch"]
+__all__ = ["Played", "play", "run_switch"]
 
 #: Cycles between two reports of progress.
 _STEP = 100_000
@@ -41,7 +43,8 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
     setup : flytrim.groups.SwitchFile
         The switch, its flows and its groups.
     out : path
-        Folder for ``port0.pcap`` and so on, and ``report.json``; made where missing.
+        Folder for ``tx0.pcap`` and so on, what left each port, and ``report.json``; made where
+        missing.
     say, progress : callable or None
         Take a sentence when there is something to wait for; the number of frames done, now and
         then.
@@ -52,35 +55,59 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
     config = setup.config
     program = build_fabric(config, device_verilog(config, "switch"), say=say)
     with _folder(out) as folder, Fabric(program) as fabric:
-        try:
-            fabric.reset()
-            switch = Switch(fabric)
-            switch.configure(setup)
-            start = fabric.run(0).cycle
-            arrivals = [*_arrivals(captures, config.lanes, start)]
-            frames, ran = _replay(fabric, arrivals, config, start, progress)
-            counts = read_counts(switch, setup)
-        except (SimulationError, DeviceError) as error:
-            raise Difference(None, "simulation", "to run to its end", str(error)) from None
-        check = SwitchCheck(setup, arrivals)
-        agreed = check.compare(frames)
-        check_counts(counts, setup, check, agreed)
-        figures = _figures(captures, setup, frames, ran, counts, agreed)
-        figures["cycles"] = max((left.last for left in frames), default=ran.cycle) + 1 - start
-        _write(folder, frames, start, setup, figures)
+        played = play(fabric, captures, setup, progress)
+        check = SwitchCheck(setup, played.arrivals)
+        agreed = check.compare(played.frames)
+        check_counts(played.counts, setup, check, agreed)
+        figures = _figures(captures, setup, played, agreed)
+        _write(folder, played, setup, figures)
         _place(folder, Path(out))
     return figures
 
 
-def _figures(captures, setup, frames, ran, counts, agreed):
-    """What ``report.json`` holds, but for the cycles."""
-    config = setup.config
+class Played(NamedTuple):
+    """What entered and left a switch, what it has counted, and the last :class:`Ran`."""
+
+    arrivals: list
+    frames: list
+    counts: object
+    ran: object
+
+    @property
+    def start(self):
+        """The cycle in which the first frames enter."""
+        return min(arrival.cycle for arrival in self.arrivals)
+
+
+def play(fabric, captures, setup, progress=None):
+    """Set a switch up after reset, and let the captures enter: :class:`Played`.
+
+    Raises :class:`~flytrim.sim.compare.Difference` where it does not come to rest, breaks a rule of
+    its ports, or does not answer software.
+    """
+    try:
+        fabric.reset()
+        switch = Switch(fabric)
+        switch.configure(setup)
+        start = fabric.run(0).cycle
+        arrivals = [*_arrivals(captures, setup.config.lanes, start)]
+        frames, ran = _replay(fabric, arrivals, setup.config, start, progress)
+        return Played(arrivals, frames, read_counts(switch, setup), ran)
+    except (SimulationError, DeviceError) as error:
+        raise Difference(None, "simulation", "to run to its end", str(error)) from None
+
+
+def _figures(captures, setup, played, agreed):
+    """What ``report.json`` holds."""
+    config, ran, counts = setup.config, played.ran, played.counts
+    end = max((left.last for left in played.frames), default=ran.cycle) + 1
     return {
         "device": {"width": config.width, "ports": config.ports, "clock_mhz": setup.clock_mhz},
+        "cycles": end - played.start,
         "ports": [{
             "capture": str(captures[port].path) if port < len(captures) else None,
             "frames_in": captures[port].frames if port < len(captures) else 0,
-            "frames_out": sum(left.port == port for left in frames),
+            "frames_out": sum(left.port == port for left in played.frames),
             "beats_in": ran.beats_in[port], "beats_out": ran.beats_out[port],
             "forward": setup.forward.get(port),
             "reasons": {str(reason): count for reason, count in counts.reasons[port].items()
@@ -155,12 +182,12 @@ def _folder(out):
                 out.rmdir()
 
 
-def _write(folder, frames, start, setup, figures):
+def _write(folder, played, setup, figures):
     for port in range(setup.config.ports):
-        writer = Writer(str(folder / f"port{port}.pcap"))
-        for left in frames:
+        writer = Writer(str(folder / f"tx{port}.pcap"))
+        for left in played.frames:
             if left.port == port:
-                seconds = (left.first - start) / (setup.clock_mhz * 1e6)
+                seconds = (left.first - played.start) / (setup.clock_mhz * 1e6)
                 writer.write(cypcap.Pkthdr(seconds, len(left.frame), len(left.frame)), left.frame)
         writer.close()
     (folder / "report.json").write_text(json.dumps(figures, indent=2) + "\n")
@@ -168,7 +195,8 @@ def _write(folder, frames, start, setup, figures):
 
 def _place(folder, out):
     # Those of an earlier run with more ports would pass for this one's.
-    for stale in out.glob("port*.pcap"):
-        stale.unlink()
+    for port in range(MAX_PORTS):
+        if not (folder / f"tx{port}.pcap").exists():
+            (out / f"tx{port}.pcap").unlink(missing_ok=True)
     for path in sorted(folder.iterdir()):
         os.replace(path, out / path.name)
