@@ -116,9 +116,10 @@ class Reducer(wiring.Component):
             self.status.eq(keeper.status),
             self.in_use.eq(keeper.in_use),
             scheduler.room.eq(self.room),
-            *(each.placed.eq(keeper.placed) for each in (arrivals, *slots, *results.values())),
-            *(each.group.eq(keeper.group) for each in (arrivals, *slots, *results.values())),
-            *(each.entry.eq(keeper.entry) for each in (arrivals, *results.values())),
+            *(getattr(each, name).eq(getattr(keeper, name)) for name in ("placed", "group")
+              for each in (arrivals, scheduler, *slots, *results.values())),
+            *(each.entry.eq(keeper.entry) for each in (arrivals, scheduler, *results.values())),
+            *(each.running.eq(keeper.running) for each in (scheduler, *slots, *results.values())),
         ]
         for port, each in enumerate(slots):
             self._connect_port(m, port, each, arrivals, scheduler, keeper)
@@ -137,7 +138,6 @@ class Reducer(wiring.Component):
         asked = again.i.payload
         m.d.comb += [
             slots.place.eq(keeper.places[port]),
-            slots.running.eq(keeper.running),
             slots.orders.valid.eq(keeper.order_valid[port]),
             slots.orders.payload.eq(keeper.order),
             keeper.order_ready[port].eq(slots.orders.ready),

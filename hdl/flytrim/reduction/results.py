@@ -57,6 +57,7 @@ class Results(wiring.Component):
     -------
     step : lane of :class:`Step` that this block leads
     placed, group, entry : strobe: ``entry`` becomes that of ``group``
+    running : a bit a group: its jobs count
     records : of each port, for the step's slot
     present, controls : to the tree, a cycle behind the step
     sound : a bit a port, a cycle behind the step: parity of its beat holds
@@ -73,6 +74,7 @@ class Results(wiring.Component):
             "placed": In(1),
             "group": In(GROUP_BITS),
             "entry": In(GroupEntry),
+            "running": In(config.groups),
             "records": In(data.ArrayLayout(ChildRecord, config.ports)),
             "present": Out(config.ports),
             "controls": Out(Controls),
@@ -115,7 +117,8 @@ class Results(wiring.Component):
                 first.controls.operation.eq(entry.data.context.operation),
                 first.controls.type.eq(entry.data.context.type),
                 first.stored.eq(stored.data),
-                first.alive.eq(entry.data.life == self.step.payload.job.turn.life),
+                first.alive.eq((entry.data.life == self.step.payload.job.turn.life)
+                               & self.running.bit_select(self.step.payload.job.turn.group, 1)),
             ]
         absent = Cat(first.records[port].absent for port in range(config.ports))
         m.d.comb += [
