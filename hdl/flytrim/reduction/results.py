@@ -167,6 +167,7 @@ class Results(wiring.Component):
                     present[port] & first.records[port].ce for port in ports).any()),
                 second.result.missing.eq(first.members & ~present),
                 second.result.group.eq(job.turn.group),
+                second.result.life.eq(job.turn.life),
                 second.result.offset.eq(job.turn.offset),
             ]
         return second, second_valid, sound
