@@ -15,6 +15,7 @@ from ..group import (
     GroupStatus,
     Straggler,
 )
+from ..logic import delayed
 from .child import PHASE_BITS, ChildPlace, GroupEntry, Order, Settled
 from .results import Outcome
 
@@ -53,6 +54,7 @@ class Keeper(wiring.Component):
     placed, group, entry, places : strobe: what ``group`` becomes for everybody; and for each port
     running : a bit a group: its contributions count
     order, order_valid, order_ready : an order, and which ports are to take it, and do
+    clears : marks are being taken back: what ``order`` says is not yet so at all ports
     slot, marked, settled : a slot, its marks, and what each block is settled for, combinational
     settle, settle_valid, settle_ready : sets what ``slot`` is settled for, in all blocks
     failed : stream of :class:`Outcome` of jobs that were aborted
@@ -75,6 +77,7 @@ class Keeper(wiring.Component):
             "order": Out(Order),
             "order_valid": Out(ports),
             "order_ready": In(ports),
+            "clears": Out(1),
             "slot": Out(SLOT_BITS),
             "marked": In(data.ArrayLayout(PHASE_BITS, ports)),
             "settled": In(data.ArrayLayout(Settled, len(nodes.blocks))),
@@ -140,6 +143,11 @@ class Keeper(wiring.Component):
         order = Signal(Order, reset_less=True)
         m.d.comb += self.order.eq(order)
         ordered = ~(pending & ~self.order_ready).any()
+        # A mark is there for all to see in the third cycle behind its order.
+        clears = pending.any() & order.clear
+        still = delayed(m, clears, 1, name="clears", reset=True)
+        m.d.comb += self.clears.eq(
+            clears | still | delayed(m, still, 1, name="still_clears", reset=True))
 
         wait_write, wait_read = waits.write_port(), waits.read_port()
         m.d.comb += [

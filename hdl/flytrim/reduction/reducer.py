@@ -202,6 +202,8 @@ class Reducer(wiring.Component):
         m.d.comb += [
             keeper.settle_ready.eq(Cat(ready).all()),
             arrivals.slot.eq(keeper.slot),
+            arrivals.clears.eq(keeper.clears),
+            arrivals.cleared.eq(keeper.order.turn.slot),
             keeper.marked.eq(arrivals.marked),
         ]
 
