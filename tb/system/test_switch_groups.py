@@ -330,3 +330,18 @@ def test_no_result_leaves_under_the_headers_of_a_later_life(switch_program):
         assert set(stuck.left()) <= set(first)
         leaves = stuck.give(0, range(4), 64, last=0)
         assert sorted(stuck.left()) == sorted(leaves)
+
+
+@pytest.mark.parametrize("size", [0, 4, CONFIG.slot_bytes])
+def test_results_wait_for_a_port_that_is_stuck_and_none_is_lost(switch_program, size):
+    rng = player(harness.seed())
+    group = random_group(0, rng, window=32, ports=(0, 1), dtype="int32")
+    with Switched(switch_program, [group], {}) as both:
+        stuck = Stuck(both, rng, 1)
+        leaves = stuck.give(0, range(250), size, last=0)
+        both.fabric.sink(1, SinkMode.ALWAYS)
+        found = stuck.left()
+        # What came behind that which waits was out of the window.
+        results = both.switch.group_counters(0).results
+        assert 0 < results < 250
+        assert sorted(found) == sorted(leaves[:2 * results])

@@ -282,3 +282,86 @@ def test_a_packet_half_of_which_came_before_a_restart_does_not_count(simulate):
             assert await bench.results() == [added(*(each[:1] for each in own))] * 2
 
     simulate(body)
+
+
+def test_a_job_that_had_begun_is_over_before_its_group_starts_again(simulate):
+    rng = random.Random(harness.seed())
+
+    async def body(bench):
+        for cycles in range(0, 40, 2):
+            own, new = ([drawn(rng, BEATS) for _ in range(2)] for _ in range(2))
+            for port in range(2):
+                await bench.contribute(port, 0, own[port])
+            await bench.tick(cycles)
+            for operation in (GroupOperation.STOP, GroupOperation.START):
+                await bench.command(operation)
+            await bench.results()
+            for port in range(2):
+                await bench.contribute(port, 0, new[port])
+            assert await bench.results() == [added(*new)] * 2
+
+    simulate(body)
+
+
+def test_a_result_that_is_gone_is_not_sent_again(simulate):
+    rng = random.Random(harness.seed())
+
+    async def body(bench):
+        kept, gone = {}, 0
+        for offset in range(8 * WINDOW):
+            kept[offset] = own = [drawn(rng, BEATS) for _ in range(2)]
+            before, asks = offset - 2 * WINDOW, rng.randrange(2)
+            # Asked for while there is no room, it waits beside the sum that takes its place.
+            bench.ctx.set(bench.reducer.room, 0)
+            if before >= 0:
+                await bench.contribute(asks, before, kept[before][asks])
+            for port in rng.sample(range(2), 2):
+                await bench.contribute(port, offset, own[port])
+            bench.ctx.set(bench.reducer.room, 3)
+            found = await bench.results()
+            assert found[1 - asks] == added(*own)
+            good = [found[asks][n:n + BEATS] for n in range(0, len(found[asks]), BEATS)
+                    if not found[asks][n + BEATS - 1][2]]
+            if before >= 0 and len(good) > 1:
+                assert good.pop(0) == added(*kept[before])
+            else:
+                gone += before >= 0
+            assert good == [added(*own)] and not bench.told
+        assert gone
+
+    simulate(body)
+
+
+def test_aborts_wait_for_the_keeper_and_are_not_lost(simulate):
+    rng = random.Random(harness.seed())
+
+    async def body(bench):
+        kept = [drawn(rng, 1) for _ in range(2)]
+        for port in range(2):
+            await bench.contribute(port, 0, kept[port])
+        assert await bench.results() == [added(*kept)] * 2
+        # A result that cannot be sent again, and an abort that a busy port keeps the keeper at.
+        bench.turn(2, 0, 0, 0)
+        own = {offset: [drawn(rng, 2 - port) for port in range(2)] for offset in (1, 2)}
+        for port in range(2):
+            await bench.contribute(port, 1, own[1][port])
+        await bench.contribute(1, 2, own[2][1])
+        bench.drive(1, 4 * WINDOW, [0], last=False)
+        await bench.tick(60)
+        for _ in range(200):
+            await bench.contribute(0, 0, kept[0])
+        await bench.contribute(0, 2, own[2][0])
+        await bench.tick(60)
+        bench.drive(1, 4 * WINDOW, [0])
+        await bench.tick()
+        bench.drive(1, 4 * WINDOW)
+        await bench.tick(1000)
+        await bench.results()
+        assert {(offset, AbortCause.LENGTHS) for offset in (1, 2)} <= set(bench.told)
+        for offset in (1, 2):
+            right = [drawn(rng, 1) for _ in range(2)]
+            for port in range(2):
+                await bench.contribute(port, offset, right[port])
+            assert await bench.results() == [added(*right)] * 2
+
+    simulate(body)
