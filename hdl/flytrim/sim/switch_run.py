@@ -17,6 +17,7 @@ from .capture import Writer
 from .compare import Difference
 from .fabric import Fabric, SimulationError
 from .switch_check import Arrival, SwitchCheck
+from .switch_counts import check_counts, read_counts
 
 __all__ = ["run_switch"]
 
@@ -26,6 +27,8 @@ _STEP = 100_000
 _LONGER = 4
 #: Cycles that anything may take beside that.
 _REST = 100_000
+#: Cycles in which a slot is looked at.
+_ROUND = 3
 
 
 def run_switch(captures, setup, out, *, say=None, progress=None):
@@ -56,38 +59,48 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
             start = fabric.run(0).cycle
             arrivals = [*_arrivals(captures, config.lanes, start)]
             frames, ran = _replay(fabric, arrivals, config, start, progress)
-            counters = switch.counters()
-            groups = [switch.group_counters(number) for number in range(len(setup.groups))]
-            overflows = [switch.port(port).counters().reasons[Reason.OVERFLOW].frames
-                         for port in range(config.ports)]
+            counts = read_counts(switch, setup)
         except (SimulationError, DeviceError) as error:
             raise Difference(None, "simulation", "to run to its end", str(error)) from None
         check = SwitchCheck(setup, arrivals)
-        for port, (count, reduced) in enumerate(zip(counters.ports, check.reduced, strict=True)):
-            told = count.contributions + count.duplicates + count.out_of_window + count.bounds
-            if (told, count.bounds) != (reduced["frames"], reduced["bounds"]):
-                raise Difference(None, f"counters of port {port}",
-                                 f"{reduced['frames']} packets of children, {reduced['bounds']} "
-                                 f"of them longer than a slot", f"{told} and {count.bounds}")
-        checked = check.compare(frames, sum(overflows[port] for port in setup.forward))
-        figures = {
-            "device": {"width": config.width, "ports": config.ports, "clock_mhz": setup.clock_mhz},
-            "cycles": max((left.last for left in frames), default=ran.cycle) + 1 - start,
-            "ports": [{
-                "capture": str(captures[port].path) if port < len(captures) else None,
-                "frames_in": captures[port].frames if port < len(captures) else 0,
-                "frames_out": sum(left.port == port for left in frames),
-                "beats_in": ran.beats_in[port], "beats_out": ran.beats_out[port],
-                "overflow": overflows[port], **count._asdict()}
-                for port, count in enumerate(counters.ports)],
-            "groups": [{"name": group.name, **count._asdict()}
-                       for group, count in zip(setup.groups, groups, strict=True)],
-            "slots_waiting": counters.in_use,
-            "checked": checked,
-        }
+        agreed = check.compare(frames)
+        check_counts(counts, setup, check, agreed)
+        figures = _figures(captures, setup, frames, ran, counts, agreed)
+        figures["cycles"] = max((left.last for left in frames), default=ran.cycle) + 1 - start
         _write(folder, frames, start, setup, figures)
         _place(folder, Path(out))
     return figures
+
+
+def _figures(captures, setup, frames, ran, counts, agreed):
+    """What ``report.json`` holds, but for the cycles."""
+    config = setup.config
+    return {
+        "device": {"width": config.width, "ports": config.ports, "clock_mhz": setup.clock_mhz},
+        "ports": [{
+            "capture": str(captures[port].path) if port < len(captures) else None,
+            "frames_in": captures[port].frames if port < len(captures) else 0,
+            "frames_out": sum(left.port == port for left in frames),
+            "beats_in": ran.beats_in[port], "beats_out": ran.beats_out[port],
+            "forward": setup.forward.get(port),
+            "reasons": {str(reason): count for reason, count in counts.reasons[port].items()
+                        if count and reason is not Reason.NONE},
+            **count._asdict()}
+            for port, count in enumerate(counts.switch.ports)],
+        "groups": [{"name": group.name, "op": group.op, "dtype": group.dtype,
+                    "window": group.window, **count._asdict(),
+                    "latency": _span(agreed.latency[number])}
+                   for number, (group, count) in enumerate(zip(setup.groups, counts.groups,
+                                                               strict=True))],
+        "slots_waiting": counts.switch.in_use,
+        "frames": {"forwarded": agreed.forwarded, "no_room": agreed.no_room,
+                   "results": agreed.certain, "results_by_order": agreed.by_order,
+                   "results_unchecked": agreed.unchecked},
+    }
+
+
+def _span(cycles):
+    return {"min_cycles": min(cycles), "max_cycles": max(cycles)} if cycles else None
 
 
 def _arrivals(captures, lanes, start):
@@ -113,7 +126,9 @@ def _replay(fabric, arrivals, config, start, progress):
         if progress:
             progress(sum(arrival.cycle < now for arrival in arrivals))
     ran = _no_faults(fabric.drain(end + _LONGER * config.ports * beats + _REST))
-    return frames + ran.frames, ran
+    # Two rounds of the slots, so that the one that is told of those in use has begun behind it all.
+    rest = _no_faults(fabric.run(ran.cycle + 2 * _ROUND * (config.slots + config.groups)))
+    return frames + ran.frames, rest
 
 
 def _no_faults(ran):
