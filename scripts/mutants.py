@@ -36,7 +36,8 @@ BENCHES = {
     **{f"telemetry/{part}.py": "switch_control" for part in ("gather", "switch_telemetry")},
     "stream/queue.py": "queue", "stream/steady.py": "stream_cells",
     "stream/arbiter.py": "stream_cells",
-    **{f"reduction/{part}.py": "reducer" for part in ("slots", "results", "keeper")},
+    **{f"reduction/{part}.py": "reducer" for part in
+       ("slots", "results", "keeper", "arrivals", "reducer", "scheduler")},
     **{f"telemetry/{part}.py": "counters" for part in
        ("total", "counters", "tally", "flow_counters", "latency")},
     "fp32/lead.py": "fp32_adder", "fp32/steps.py": "fp32_adder", "fp32/product.py": "fp32_adder",

@@ -27,12 +27,14 @@ class Encapsulation(data.Struct):
 
     ``header.psn`` and ``header.va`` do not count, ``psn`` and ``address`` do. ``length`` is that of
     the payload in bytes, at most 8192. With ``ce`` the ECN field is 3, else it is ``header.ecn``.
+    With ``void`` the frame is as that of a payload with ``error``.
     """
 
     header: Template
     psn: 24
     length: 14
     ce: 1
+    void: 1
     immediate: 32
     address: 64
 
@@ -153,7 +155,7 @@ class Encapsulator(wiring.Component):
                 m.d.comb += masked[byte].eq(kept[byte])
 
         bad, was_bad = Signal(), Signal()
-        m.d.comb += bad.eq(was_bad | now.take & beat.last & beat.error)
+        m.d.comb += bad.eq(record.void | was_bad | now.take & beat.last & beat.error)
         m.d.sync += was_bad.eq(bad & now.step & ~now.last)
 
         # What goes along, each with the beat.

@@ -90,6 +90,10 @@ class TrimSwitch(wiring.Component):
                 port.trim_room.eq(1),
                 port.meta_room.eq(1),
                 reducer.room[n].eq(egress.room),
+                egress.placed.eq(reducer.placed),
+                egress.placed_group.eq(reducer.group),
+                egress.entry.eq(reducer.entry),
+                egress.running.eq(reducer.running),
                 control.port_irqs[n].eq(port.irq),
                 egress.written.eq(control.template_write & (control.template_port == n)),
                 egress.group.eq(control.template_group),
@@ -132,7 +136,7 @@ class TrimSwitch(wiring.Component):
                 for name in ("result", "aborted", "flushed")]
         m.d.comb += [
             counts.in_use.eq(reducer.in_use),
-            *(counts[name].eq(Cat(valid & outcome.done & outcome.flags[bit]
-                                  for valid, outcome in ended).any())
+            *(counts[name].eq(sum(valid & outcome.done & outcome.flags[bit]
+                                  for valid, outcome in ended))
               for name, bit in (("inexact", 0), ("overflow", 2), ("invalid", 4))),
         ]

@@ -33,7 +33,8 @@ class SwitchCounts(data.StructLayout):
     groups : of each group a strobe each: ``result`` of a slot that made one, ``flushed`` where that
         is without a child, ``aborted`` of a slot that made none
     in_use : slots that wait for a child
-    inexact, overflow, invalid : strobes: a result has such an element
+    inexact, overflow, invalid : results that have such an element; those of two ports each, or
+        more, can end at a time
     """
 
     def __init__(self, config):
@@ -43,7 +44,7 @@ class SwitchCounts(data.StructLayout):
             "groups": data.ArrayLayout(
                 data.StructLayout(dict.fromkeys(GROUP_STROBES, 1)), config.groups),
             "in_use": range(config.slots + 1),
-            **dict.fromkeys(FLAGS, 1),
+            **dict.fromkeys(FLAGS, range(config.ports // 2 + 1)),
         })
 
 
@@ -85,10 +86,10 @@ class SwitchTelemetry(wiring.Component):
         self._count_sources(m, "port", counts.ports, PORT_STROBES)
         self._count_sources(m, "group", counts.groups, GROUP_STROBES)
         for flag in FLAGS:
-            m.submodules[flag] = total = Total(1)
+            m.submodules[flag] = total = Total(len(counts[flag]))
             m.d.comb += [
-                total.i.valid.eq(counts[flag]),
-                total.i.payload.eq(1),
+                total.i.valid.eq(1),
+                total.i.payload.eq(counts[flag]),
                 total.clear.eq(self._clear(m, flag)),
                 getattr(self, f"{flag}__count").eq(total.o),
             ]
