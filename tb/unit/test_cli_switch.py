@@ -4,6 +4,7 @@
 import json
 import os
 import random
+from collections import Counter
 from pathlib import Path
 
 import harness
@@ -261,12 +262,31 @@ FORGERIES = {
 def test_a_frame_that_is_not_as_it_was_is_found(ran, forgery):
     setup, arrivals, frames, counts = ran
     rng = random.Random(f"{harness.seed()} {forgery}")
-    # A frame that was too long and finds no room is counted as too long, so it is not missed.
-    whole = [place for place, left in enumerate(frames) if not left.error]
+    # A frame that was too long and finds no room is counted as too long, so it is not missed; and
+    # a result that leaves again may be marked.
+    often = Counter((left.port, left.frame) for left in frames)
+    whole = [place for place, left in enumerate(frames)
+             if not left.error and often[left.port, left.frame] == 1]
     for place in rng.sample(whole, 8):
         changed = [*frames[:place], *FORGERIES[forgery](frames[place], rng), *frames[place + 1:]]
         fault, _ = verdict(setup, arrivals, changed, counts)
         assert fault is not None, frames[place]
+
+
+def test_a_result_may_be_marked_that_was_overwritten_while_it_left_again(ran):
+    setup, arrivals, frames, counts = ran
+    often = Counter((left.port, left.frame) for left in frames)
+    again = [place for place, left in enumerate(frames)
+             if not left.error and often[left.port, left.frame] > 1]
+    spoilt = 0
+    for place in random.Random(harness.seed()).sample(again, min(10, len(again))):
+        left = frames[place]
+        marked = left._replace(error=True, frame=left.frame[:-9] + b"overwrite")
+        _, agreed = verdict(setup, arrivals, [*frames[:place], marked, *frames[place + 1:]], counts)
+        if agreed is not None:
+            assert agreed.spoilt == 1
+            spoilt += 1
+    assert spoilt > 0
 
 
 def test_a_switch_that_does_nothing_is_found_whatever_it_counts(ran):

@@ -33,8 +33,15 @@ class Departures:
         return len(self._left.get(leaving, ()))
 
     def take(self, leaving):
-        """Account for the first of them; the cycles of its first and its last beat."""
-        return self._left[leaving].popleft()
+        """Account for the first of them; False where there is none."""
+        found = self.count(leaving) > 0
+        if found:
+            self._left[leaving].popleft()
+        return found
+
+    def take_all(self, leaving):
+        """Account for all of them; the cycles of the first and the last beat of each."""
+        return [*self._left.pop(leaving, ())]
 
     def take_after(self, leaving, cycle):
         """Account for the first that began to leave behind ``cycle``: its first cycle, or None."""

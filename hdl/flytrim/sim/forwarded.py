@@ -82,10 +82,7 @@ class Forwarded:
         for leaving, each in claims.items():
             # Those that had room first: they must have left.
             for claim in sorted(each, key=lambda claim: claim[0]):
-                left = departures.count(leaving) > 0
-                if left:
-                    departures.take(leaving)
-                self._account(left, *claim)
+                self._account(departures.take(leaving), *claim)
 
     def _account(self, left, may_lack, port, frame):
         if not (left or may_lack):

@@ -8,26 +8,26 @@ decide: they count where the offset a window before is finished. So a result
 * must leave where each child sent its contribution in the first window, or behind that;
 * has the bits that the model makes of the contributions that count; of copies that differ, which
   one counts is told by when it came, or any of them may;
-* leaves every child's port once, and again at most as often as that child sent copies.
+* leaves every child's port once, and again at most as often as that child sent copies; it may be
+  marked bad then, where the next result of its slot takes its place meanwhile.
 
 What left beyond that is a difference, as is what did not leave that must.
 """
 
-import dataclasses
 import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..model import Flow, NicModel, SwitchModel
+from ..model import NicModel
 from ..verdict import Verdict
 from .compare import Difference
-from .departures import Departures, Leaving
+from .departures import Departures
 from .forwarded import Forwarded
+from .result_maker import PSNS, ResultMaker
 
 __all__ = ["Agreed", "Arrival", "SwitchCheck"]
 
-_PSNS = 1 << 24
 _CONGESTED = 3
 #: Choices of copies that are tried.
 _CHOICES = 64
@@ -89,7 +89,8 @@ class Agreed:
     ``forwarded`` frames, and ``no_room``, those that were to be forwarded and lacked room. By port,
     ``results``. ``finished`` is the slots of each group that made a result. Of the results
     ``certain`` had to leave; ``by_order`` depend on the order of frames, but not their bits; the
-    bits of ``unchecked`` do, too. ``latency`` has the cycles from the last beat of the last
+    bits of ``unchecked`` do, too; ``spoilt`` were overwritten while they were sent again, and are
+    marked bad. ``latency`` has the cycles from the last beat of the last
     contribution to the first beat of the result, by group, where nothing came twice.
     """
 
@@ -100,6 +101,7 @@ class Agreed:
     certain: int = 0
     by_order: int = 0
     unchecked: int = 0
+    spoilt: int = 0
     latency: dict = field(default_factory=lambda: defaultdict(list))
 
 
@@ -122,7 +124,7 @@ class SwitchCheck:
 
     def __init__(self, setup, arrivals):
         config = self._config = setup.config
-        self._groups = setup.groups
+        self._groups, self._maker = setup.groups, ResultMaker(setup)
         ports = range(config.ports)
         self.reasons, self.bounds = [Counter() for _ in ports], [0] * config.ports
         self._forwarded = Forwarded(config, setup.forward)
@@ -145,7 +147,7 @@ class SwitchCheck:
             self.bounds[port] += 1
             return
         number, child = self._children[port][judged.flow]
-        slot = self._slots[number, (judged.psn - child.start_psn) % _PSNS]
+        slot = self._slots[number, (judged.psn - child.start_psn) % PSNS]
         self._copies[port] += port in slot.packets
         slot.packets[port].append(
             _Packet(cycle, frame, (judged.payload, judged.ecn == _CONGESTED)))
@@ -177,79 +179,74 @@ class SwitchCheck:
             if before is None or before.finished is None:
                 return
             opened, closed = before.whole, before.finished
-        choices = [*itertools.islice(itertools.product(*(
-            {packet.bits: packet.frame for packet in own}.values()
-            for own in slot.counting(opened, closed).values())), _CHOICES + 1)]
+        counting = slot.counting(opened, closed)
+        choices = [dict(zip(counting, each, strict=True)) for each in itertools.islice(
+            itertools.product(*({packet.bits: packet.frame for packet in own}.values()
+                                for own in counting.values())), _CHOICES + 1)]
         if len(choices) > _CHOICES:
             self._take_any(departures, agreed, number, offset, slot)
             return
-        made = [self._results(number, offset, dict(zip(sorted(slot.packets), choice, strict=True)))
-                for choice in choices]
+        made = [self._maker.make(number, offset, choice) for choice in choices]
         certain = bool(choices) and all(made) and all(
             own[-1].cycle > closed for own in slot.packets.values())
         left = next((each for each in made if any(map(departures.count, each))), None)
         if left is None and not certain:
             return
         left = left or made[0]
-        times = {leaving: [departures.take(leaving) for _ in range(departures.count(leaving))]
-                 for leaving in left}
+        times = {leaving: departures.take_all(leaving) for leaving in left}
         slot.finished = min((last for each in times.values() for _, last in each), default=None)
         for leaving, each in times.items():
-            self._check_count(number, offset, slot, leaving, len(each))
-            agreed.results[leaving.port] += len(each)
+            spoilt = self._take_spoilt(departures, number, offset, leaving.port)
+            self._check_count(number, offset, leaving, len(each), len(spoilt))
+            agreed.results[leaving.port] += len(each) + len(spoilt)
             agreed.certain += certain
             agreed.by_order += len(each) - certain
+            agreed.spoilt += len(spoilt)
         agreed.finished[number] += 1
         if all(len(own) == 1 for own in slot.packets.values()):
             agreed.latency[number].append(min(each[0][0] for each in times.values()) - max(
                 packet.cycle + self._beats(packet.frame) - 1
                 for own in slot.packets.values() for packet in own))
 
-    def _check_count(self, number, offset, slot, leaving, count):
+    def _check_count(self, number, offset, leaving, whole, spoilt):
         """A result leaves once, and again for each copy that comes behind it and is answered."""
-        own, window = slot.packets[leaving.port], self._groups[number].window
-        least, most = 1, len(own)
-        after = self._slots.get((number, offset + 2 * window))
-        overwritten = after is not None and set(after.packets) == set(slot.packets)
-        if (slot.finished is not None and slot.steady and not overwritten
+        slot = self._slots[number, offset]
+        own = slot.packets[leaving.port]
+        least, most = 1, len(own) - spoilt
+        if (slot.finished is not None and slot.steady and not self._overwritten(number, offset)
                 and self._copies[leaving.port] <= _ANSWERED):
             least += sum(packet.cycle > slot.finished for packet in own)
-        if not least <= count <= most:
+        if not least <= whole <= most:
             times = f"{least} to {most}" if least < most else most
             raise Difference(
                 None, f'group "{self._groups[number].name}", offset {offset}, port {leaving.port}',
-                f"the result {leaving.frame.hex()} {times} times", f"it {count} times")
+                f"the result {leaving.frame.hex()} {times} times", f"it {whole} times")
 
-    def _results(self, number, offset, contributions):
-        """What leaves for these frames, by port, which are all that comes for the offset."""
-        config, group = self._config, self._groups[number]
-        # A group that begins with this offset makes the same of them, whatever was before.
-        begun = dataclasses.replace(group, window=1, children=tuple(dataclasses.replace(
-            child, start_psn=(child.start_psn + offset) % _PSNS, header=dataclasses.replace(
-                child.header, psn=(child.header.psn + offset) % _PSNS,
-                va=child.header.va + offset * config.slot_bytes)) for child in group.children))
-        model = SwitchModel(config.ports, groups=1, sum=config.sum, slot_bytes=config.slot_bytes,
-                            max_frame=config.max_frame)
-        model.configure([begun])
-        return [Leaving(*left) for port, frame in contributions.items()
-                for left in model.receive(port, frame)]
+    def _overwritten(self, number, offset):
+        """Whether all children contribute what takes the place of this offset's result."""
+        after = self._slots.get((number, offset + 2 * self._groups[number].window))
+        return after is not None and set(after.packets) == set(self._groups[number].ports)
+
+    def _take_spoilt(self, departures, number, offset, port):
+        """Results that were overwritten while they were sent again: marked bad, of any bits."""
+        if len(self._slots[number, offset].packets[port]) < 2 or not self._overwritten(
+                number, offset):
+            return []
+        marked = [leaving for leaving in departures.rest() if leaving.error]
+        return [time for leaving in self._maker.told(number, offset, port, marked)
+                for time in departures.take_all(leaving)]
 
     def _take_any(self, departures, agreed, number, offset, slot):
-        """Results of an offset whatever their bits, told by their PSN."""
-        lasts = []
-        for child in self._groups[number].children:
-            header = child.header
-            judge = NicModel([Flow("result", header.src, header.dst, header.dqpn,
-                                   header.udp_dport)])
-            psn = (header.psn + offset) % _PSNS
-            for leaving in departures.rest():
-                if leaving.port == child.port and judge.judge(leaving.frame).psn == psn:
-                    count = departures.count(leaving)
-                    agreed.unchecked += count
-                    agreed.results[child.port] += count
-                    lasts += [departures.take(leaving)[1] for _ in range(count)]
-        slot.finished = min(lasts, default=None)
-        agreed.finished[number] += bool(lasts)
+        """Results of an offset whatever their bits, told by their headers."""
+        times = []
+        for port in self._groups[number].ports:
+            own = [time for leaving in self._maker.told(number, offset, port, departures.rest())
+                   for time in departures.take_all(leaving)]
+            agreed.unchecked += len(own)
+            agreed.results[port] += len(own)
+            times += own
+        slot.finished = min((last for _, last in times), default=None)
+        agreed.finished[number] += bool(times)
 
     def _beats(self, frame):
         return -(-len(frame) // self._config.lanes)

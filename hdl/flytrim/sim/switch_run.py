@@ -122,7 +122,7 @@ def _figures(captures, setup, played, agreed):
         "slots_waiting": counts.switch.in_use,
         "frames": {"forwarded": agreed.forwarded, "no_room": agreed.no_room,
                    "results": agreed.certain, "results_by_order": agreed.by_order,
-                   "results_unchecked": agreed.unchecked},
+                   "results_unchecked": agreed.unchecked, "results_spoilt": agreed.spoilt},
     }
 
 

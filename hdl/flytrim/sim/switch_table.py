@@ -82,11 +82,15 @@ def _sentences(figures):
                           f"their children")
     if frames["no_room"]:
         yield "no room", f"{frames['no_room']:,} frames that were to be forwarded had no room"
-    left = sum(port["frames_out"] for port in figures["ports"])
+    if frames["results_spoilt"]:
+        yield "marked bad", (f"{frames['results_spoilt']:,} results that were overwritten while "
+                             f"they were sent again")
+    left = (sum(port["frames_out"] for port in figures["ports"])
+            - frames["results_unchecked"] - frames["results_spoilt"])
     results = frames["results"] + frames["results_by_order"]
     if frames["results_unchecked"]:
         yield "check", Text(
-            f"RTL and model agree on every bit of {left - frames['results_unchecked']:,} frames "
+            f"RTL and model agree on every bit of {left:,} frames "
             f"that left; of {frames['results_unchecked']:,} results too many copies differ for "
             f"their bits to be known.", "yellow")
     else:
