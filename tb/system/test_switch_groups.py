@@ -313,7 +313,7 @@ def test_no_result_leaves_under_the_headers_of_a_later_life(switch_program):
     groups = [random_group(0, rng, window=16, ports=ALL, dtype="int32") for _ in range(2)]
     with Switched(switch_program, groups[:1], {}) as both:
         stuck = Stuck(both, rng, 1)
-        first = stuck.give(0, range(16), CONFIG.slot_bytes, last=0)
+        first = stuck.give(0, range(20), 64, last=0)
         stuck.run(5000)
         both.command("stop_group", 0)
         both.groups[0] = groups[1]
