@@ -67,6 +67,8 @@ def test_a_straggler_is_told_once_and_flushed(switch_program):
         told.append(both.switch.straggler())
         assert sorted((each.group, each.offset, each.ports) for each in told) == [
             (2, 0, (3,)), (2, 1, (0, 1, 2))]
+        # An offset that shares the slot does not wait.
+        assert both.command("flush", 0, 3 + 2 * 4) == "bad_offset"
         # Flushed, the results go out without them; what comes late gets them again.
         assert both.command("flush", 0, 3) == "done"
         both.settle()
@@ -131,6 +133,22 @@ def test_commands_that_cannot_be(switch_program):
             both.switch.stop_group(CONFIG.groups)
         give(both, rng, 0, 0)
         both.settle()
+
+
+def test_a_port_that_is_no_member_contributes_nothing(switch_program):
+    rng = player(harness.seed())
+    group = random_group(0, rng, window=4, ports=ALL)
+    members = dataclasses.replace(group, children=group.children[:2])
+    stranger = group.children[2]
+    with Switched(switch_program, [members], {}) as both:
+        both.model.insert_flow(stranger.port, 0, stranger.flow)
+        both.switch.port(stranger.port).insert_flow(0, stranger.flow)
+        for offset in range(6):
+            both.send(stranger.port, contribution(stranger, offset, bytes(64), rng), "stranger")
+            give(both, rng, 0, offset)
+            both.settle()
+        both.check_counters()
+        assert both.switch.counters().ports[stranger.port].contributions == 0
 
 
 def test_reset_in_the_middle(switch_program):

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits that turn in the memories of a reducer: no wrong sum leaves as a good one, all heals."""
+"""A reducer alone: packets in consecutive cycles, ports without room, bits that turn in memory.
+
+No wrong sum leaves as a good one, and all heals.
+"""
 
 import random
+from collections import Counter
 
 import harness
 import pytest
@@ -26,6 +30,8 @@ class Bench:
         #: Payload memories of both ports, then that of the results.
         self.stores = stores
         self.left, self.told = ([], []), []
+        #: Packets of port 0 by what became of them.
+        self.became = Counter()
 
     async def tick(self, count=1):
         """Cycles, with what leaves in them noted."""
@@ -34,6 +40,8 @@ class Bench:
                 if self.ctx.get(lane.valid):
                     beat = self.ctx.get(lane.payload)
                     self.left[port].append((beat.data, beat.last, beat.error))
+            for name in ("contribution", "duplicate", "out_of_window", "bounds"):
+                self.became[name] += self.ctx.get(getattr(self.reducer, name)) & 1
             if self.ctx.get(self.reducer.aborted.valid):
                 told = self.ctx.get(self.reducer.aborted.payload)
                 self.told.append((told.offset, AbortCause(told.cause)))
@@ -60,7 +68,7 @@ class Bench:
         ctx.set(commands.valid, 0)
         await self.tick()
 
-    async def contribute(self, port, offset, words):
+    async def contribute(self, port, offset, words, wait=5):
         """A packet of so many beats, and the few cycles until it has its mark."""
         ctx, payload, meta = self.ctx, self.reducer.payload[port], self.reducer.meta[port]
         ctx.set(meta.payload, {"record": {
@@ -73,7 +81,7 @@ class Bench:
             await self.tick()
         ctx.set(payload.valid, 0)
         ctx.set(meta.valid, 0)
-        await self.tick(5)
+        await self.tick(wait)
 
     def drive(self, port, offset, words=(), last=True):
         """A beat of a packet in this cycle, its only or its last one, or none."""
@@ -223,6 +231,34 @@ def test_a_damaged_sum_is_not_sent_as_the_result_that_its_slot_held(simulate):
             for port in range(2):
                 await bench.contribute(port, offset, own[port])
             assert await bench.results() == [added(*own)] * 2
+
+    simulate(body)
+
+
+@pytest.mark.parametrize("gap", range(4))
+def test_a_copy_right_behind_a_packet_counts_for_nothing(simulate, gap):
+    async def body(bench):
+        for offset in range(3 * WINDOW):
+            for word in (5, 6, 7):
+                await bench.contribute(0, offset, [word], wait=gap)
+            await bench.contribute(1, offset, [offset])
+            assert await bench.results() == [[(5 + offset, 1, 0)]] * 2
+            assert bench.became == {
+                "contribution": offset + 1, "duplicate": 2 * offset + 2, "out_of_window": 0,
+                "bounds": 0}
+
+    simulate(body)
+
+
+def test_a_result_waits_until_all_its_ports_have_room(simulate):
+    async def body(bench):
+        for offset, room in enumerate((0, 1, 2)):
+            bench.ctx.set(bench.reducer.room, room)
+            for port in range(2):
+                await bench.contribute(port, offset, [offset])
+            assert await bench.results() == [[], []]
+        bench.ctx.set(bench.reducer.room, 3)
+        assert await bench.results() == [[(2 * offset, 1, 0) for offset in range(3)]] * 2
 
     simulate(body)
 
