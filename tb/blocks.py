@@ -23,6 +23,7 @@ from flytrim.flow_hash import FlowHash
 from flytrim.icrc import IcrcChecker
 from flytrim.packet import Packet
 from flytrim.parser import Parser
+from flytrim.reassembly.reassembler import Reassembler
 from flytrim.registers.bank import RegisterBank
 from flytrim.stream import Queue
 from flytrim.stripper import Stripper
@@ -35,7 +36,7 @@ from flytrim.truncator import Truncator
 
 __all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
-           "encapsulator_verilog", "hash_verilog", "pages_verilog"]
+           "encapsulator_verilog", "hash_verilog", "pages_verilog", "reassembler_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -131,6 +132,11 @@ def hash_verilog(flows):
 def encapsulator_verilog(width):
     """Verilog of an :class:`Encapsulator` alone, top module :data:`TOP`."""
     return _verilog({"encapsulator": Encapsulator(width)})
+
+
+def reassembler_verilog(config):
+    """Verilog of a :class:`Reassembler` alone, top module :data:`TOP`."""
+    return _verilog({"reassembler": Reassembler(config)})
 
 
 def _verilog(blocks):

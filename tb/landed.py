@@ -83,15 +83,20 @@ class Traffic:
     def __init__(self, rng, flows, *, sizes=(0, 1, 3, 40, MTU, MTU + 1, 3 * MTU - 2), room=3000):
         self.rng, self.flows, self._sizes = rng, flows, sizes
         self.room = room
+        self._senders = {}
         self._landings = [self._draw(flow) for flow in range(flows)]
 
     def landing(self, flow):
         return self._landings[flow]
 
+    def area(self, flow):
+        """(base, bytes) of where the landings of a flow lie."""
+        return 0x7F_FFF0_0000 + 3 * self.room * flow, 2 * self.room
+
     def _draw(self, flow):
         rng = self.rng
         return Landing(
-            base=0x7F_FFF0_0000 + 3 * self.room * flow + rng.randrange(self.room),
+            base=self.area(flow)[0] + rng.randrange(self.room),
             bytes=rng.randrange(self.room // 2, self.room), address=rng.getrandbits(63),
             start_psn=rng.choice((0, 0xFFFFF0, rng.getrandbits(24))),
             stride=rng.choice((0, 800, 800, 1500)),
@@ -103,10 +108,14 @@ class Traffic:
 
     def turns(self, count, *, wild=0.1, restarts=0.01):
         """So many turns; each flow is started first."""
-        rng, senders = self.rng, {}
         for flow in range(self.flows):
-            senders[flow] = self._sender(flow)
+            self._senders[flow] = self._sender(flow)
             yield True, (flow, self._landings[flow])
+        yield from self.more(count, wild=wild, restarts=restarts)
+
+    def more(self, count, *, wild=0, restarts=0):
+        """So many further turns."""
+        rng, senders = self.rng, self._senders
         for _ in range(count):
             flow = rng.randrange(self.flows)
             if rng.random() < restarts:

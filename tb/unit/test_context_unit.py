@@ -83,7 +83,7 @@ class Bench:
         self.jobs += 1
         news = job.news
         if packet is None:
-            assert (news.restart, news.flow, job.write) == (1, landed, 0)
+            assert (news.restart, news.flow, job.write, job.length) == (1, landed, 0, 0)
             return
         about = f"job {self.jobs}: {packet} {landed}"
         self.fates.add(landed.fate)

@@ -29,8 +29,8 @@ class Run:
         self.model, self.memory = ReassemblyModel({0: self.landing}), Memory((BASE, SIZE))
         self.completions, self.answers, self.fates, self.gaps = [], [], [], 0
 
-    def take(self, packet, **options):
-        landed = self.model.packet(packet, **options)
+    def take(self, packet, *fails):
+        landed = self.model.packet(packet, *fails)
         if landed.write:
             self.memory.write(*landed.write)
         self.completions += landed.completions
@@ -171,7 +171,7 @@ def test_a_refused_write_fails_its_message_and_no_other(rng):
         run, sender = Run(order=order, message_bytes=3 * MTU, path_mtu=MTU), Sender(0, MTU)
         for n, message in enumerate(contiguous(rng, [3 * MTU] * 5)):
             for packet in sender.packets(message):
-                run.take(packet, write_fails=n == 2 and packet.psn % 3 == 1)
+                run.take(packet, lambda *_, bad=n == 2 and packet.psn % 3 == 1: bad)
         assert [each.failed for each in run.completions] == [n == 2 for n in range(5)]
 
 

@@ -167,8 +167,8 @@ class ReassemblyModel:
         """Packets of a flow that is stopped are dropped."""
         self._flows.pop(flow, None)
 
-    def packet(self, arrival, write_fails=False):
-        """The :class:`Landed` of the next packet; ``write_fails``: memory refuses its write."""
+    def packet(self, arrival, fails=lambda address, data: False):
+        """The :class:`Landed` of the next packet; memory refuses a write of which ``fails``."""
         state = self._flows.get(arrival.flow)
         if not arrival.good:
             return Landed(Fate.DAMAGED)
@@ -176,7 +176,7 @@ class ReassemblyModel:
             return Landed(Fate.SEQUENCE)
         if (_KINDS.get(arrival.opcode & 31) == "read") != state.landing.responses:
             return Landed(Fate.SEQUENCE)
-        return state.packet(arrival, write_fails)
+        return state.packet(arrival, fails)
 
 
 def _acknowledged(arrival):
@@ -192,7 +192,7 @@ class _InOrder:
         self.inside = self.failed = self.told = False
         self.family = None
 
-    def packet(self, arrival, write_fails):
+    def packet(self, arrival, fails):
         reliable, answers = arrival.opcode < 32, _acknowledged(arrival)
         distance = (arrival.psn - self.expected) % PSN
         if distance >= PSN // 2:
@@ -204,9 +204,9 @@ class _InOrder:
             return Landed(Fate.OUT_OF_WINDOW, answer=nak, gap=gap)
         self.expected = arrival.psn
         abandoned = self._abandon() if distance else ()
-        return self._due(arrival, reliable, answers, write_fails, bool(distance), abandoned)
+        return self._due(arrival, reliable, answers, fails, bool(distance), abandoned)
 
-    def _due(self, arrival, reliable, answers, write_fails, gap, abandoned):
+    def _due(self, arrival, reliable, answers, fails, gap, abandoned):
         """The packet whose turn it is; in UC and UD that is any."""
         op = arrival.opcode & 31
         starts, ends = op in _FIRST | _ONLY, op in _LAST | _ONLY
@@ -239,7 +239,7 @@ class _InOrder:
             self.inside, self.family, self.bytes, self.failed = True, family, 0, False
         self.bytes += length
         self.place = offset + length
-        failed = bool(write) and write_fails
+        failed = bool(write) and fails(*write)
         self.failed |= failed
         completions = abandoned
         if ends:
@@ -283,7 +283,7 @@ class _Multipath:
         self.missing, self.told = 0, 0
         self.marks, self.failed, self.tails = set(), set(), {}
 
-    def packet(self, arrival, write_fails):
+    def packet(self, arrival, fails):
         landing = self.landing
         ahead = (arrival.psn - landing.start_psn - self.missing) % PSN
         number = self.missing + ahead
@@ -304,7 +304,7 @@ class _Multipath:
         fits = offset + length <= landing.bytes and not (
             op in _RETH and length and arrival.address != landing.address + offset)
         write = (landing.base + offset, arrival.payload) if length and fits else None
-        if not fits or write and write_fails:
+        if not fits or write and fails(*write):
             self.failed.add(message)
         if ends:
             self.tails[message] = arrival.opcode, arrival.immediate

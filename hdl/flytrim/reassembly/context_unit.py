@@ -109,7 +109,8 @@ class ContextUnit(wiring.Component):
             in_order.i.valid.eq(held.valid),
             *(turn[name].eq(held[name]) for name in ("start", "refused", "reason", "kind")),
             *(turn[name].eq(was[name])
-              for name in ("flow", "opcode", "length", "immediate", "ack_request")),
+              for name in ("flow", "opcode", "immediate", "ack_request")),
+            turn.length.eq(Mux(held.start, 0, was.length)),
             turn.psn.eq(Mux(held.start, held.landing.start_psn, was.psn)),
             turn.cycle.eq(cycle),
             turn.write_room.eq(write_room),

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completer: what is in memory becomes completions and answers, each once, in order."""
+
+from amaranth import Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .records import FLOW_BITS, PSN_BITS, AnswerKind, Completion, Retired
+
+__all__ = ["Answer", "Completer"]
+
+
+class Answer(data.Struct):
+    """What the sender of ``flow`` is to be told; ``kind`` is an :class:`AnswerKind`.
+
+    With ``restart`` it is nothing, and what it was to be told before neither.
+    """
+
+    restart: 1
+    flow: FLOW_BITS
+    kind: 3
+    psn: PSN_BITS
+    msn: PSN_BITS
+
+
+class Completer(wiring.Component):
+    """Makes a completion of each message that has ended.
+
+    A write that memory refused fails the message that it is a part of, and is answered so. What
+    needs no completion takes a cycle, as does one that does; two completions take two.
+
+    Parameters
+    ----------
+    flows : int
+
+    Members
+    -------
+    i : stream of :class:`Retired`
+    completions : stream of :class:`Completion`, but for their ``phase``
+    answers : stream of :class:`Answer`
+    """
+
+    def __init__(self, flows):
+        self._flows = flows
+        super().__init__({
+            "i": In(stream.Signature(Retired)),
+            "completions": Out(stream.Signature(Completion)),
+            "answers": Out(stream.Signature(Answer)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.failures = failures = memory.Memory(
+            shape=1, depth=max(2, self._flows), init=[])
+        write, read = failures.write_port(), failures.read_port(domain="comb")
+        retired, news = self.i.payload, self.i.payload.news
+
+        # Two messages end one after the other: what was abandoned, then what completes.
+        second = Signal()
+        free = (~self.completions.valid | self.completions.ready) & (
+            ~self.answers.valid | self.answers.ready)
+        step = self.i.valid & free
+        over = step & (second | ~(news.abandons & news.completes))
+        abandoned = news.abandons & ~second
+        # What failed of a message that was abandoned says nothing of the one behind it.
+        failed = retired.failed | read.data & ~news.abandons
+        m.d.comb += [
+            self.i.ready.eq(over),
+            read.addr.eq(news.flow),
+            write.addr.eq(news.flow),
+            write.data.eq(failed & ~news.completes & ~news.restart),
+            write.en.eq(over),
+        ]
+        completion, answer = (Signal.like(port.payload, reset_less=True)
+                              for port in (self.completions, self.answers))
+        m.d.comb += [self.completions.payload.eq(completion), self.answers.payload.eq(answer)]
+        for port in (self.completions, self.answers):
+            with m.If(port.ready):
+                m.d.sync += port.valid.eq(0)
+        with m.If(free):
+            m.d.sync += [
+                second.eq(step & ~over),
+                self.completions.valid.eq(step & (news.abandons | news.completes)),
+                completion.eq(0),
+                completion.flow.eq(news.flow),
+                completion.message.eq((news.message + second)[:PSN_BITS]),
+                completion.abandoned.eq(abandoned),
+                completion.last.eq(news.cycle),
+                self.answers.valid.eq(over & (news.restart | news.answerable & (
+                    news.answer.any() | retired.failed))),
+                answer.restart.eq(news.restart),
+                answer.flow.eq(news.flow),
+                answer.kind.eq(Mux(retired.failed, AnswerKind.NAK_OPERATION, news.answer)),
+                answer.psn.eq(news.psn),
+                answer.msn.eq(news.msn),
+            ]
+            with m.If(~abandoned):
+                m.d.sync += [
+                    completion.opcode.eq(news.opcode),
+                    completion.failed.eq(failed),
+                    completion.bytes.eq(news.bytes),
+                    completion.immediate.eq(news.immediate),
+                    completion.first.eq(news.began),
+                ]
+        return m
