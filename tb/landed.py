@@ -80,9 +80,10 @@ class Traffic:
     Buffers of the flows lie side by side, each at any address, with room for guards between them.
     """
 
-    def __init__(self, rng, flows, *, sizes=(0, 1, 3, 40, MTU, MTU + 1, 3 * MTU - 2), room=3000):
+    def __init__(self, rng, flows, *, sizes=(0, 1, 3, 40, MTU, MTU + 1, 3 * MTU - 2), room=3000,
+                 stride=None):
         self.rng, self.flows, self._sizes = rng, flows, sizes
-        self.room = room
+        self.room, self._stride = room, stride
         self._senders = {}
         self._landings = [self._draw(flow) for flow in range(flows)]
 
@@ -91,7 +92,7 @@ class Traffic:
 
     def area(self, flow):
         """(base, bytes) of where the landings of a flow lie."""
-        return 0x7F_FFF0_0000 + 3 * self.room * flow, 2 * self.room
+        return 0x7F_F000_0000 + 3 * self.room * flow, 2 * self.room
 
     def _draw(self, flow):
         rng = self.rng
@@ -99,7 +100,7 @@ class Traffic:
             base=self.area(flow)[0] + rng.randrange(self.room),
             bytes=rng.randrange(self.room // 2, self.room), address=rng.getrandbits(63),
             start_psn=rng.choice((0, 0xFFFFF0, rng.getrandbits(24))),
-            stride=rng.choice((0, 800, 800, 1500)),
+            stride=rng.choice((0, 800, 800, 1500)) if self._stride is None else self._stride,
             responses=_STYLES[flow % len(_STYLES)][1] == "READ")
 
     def _sender(self, flow):

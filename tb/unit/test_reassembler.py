@@ -3,12 +3,14 @@
 
 import functools
 import random
+from dataclasses import replace
 
 import blocks as blocks_top
 import cocotb
 import harness
 import pytest
-from agents import AxiMemory, Edges, LaneMonitor, LaneSource, beats_of
+import roce
+from agents import AxiMemory, Edges, LaneMonitor, LaneSource, beats_of, now
 from bench import config_of_run
 from landed import Traffic, landing_fields
 from pacing import EVERY, FULL_RATE
@@ -16,13 +18,15 @@ from reassembled import Memory
 
 from flytrim.config import NicConfig
 from flytrim.context import MetaRecord
-from flytrim.model import ReassemblyModel
+from flytrim.model import Arrival, ReassemblyModel
 from flytrim.packet import Packet
 from flytrim.reassembly.completer import Answer
 from flytrim.reassembly.records import SYNDROMES, AnswerKind, Command, Completion, Operation
+from flytrim.reassembly.ring import ENTRY_BYTES
 from flytrim.verdict import Reason
 
 PARAMETERS = {"flows": 8, "max_frame": 1514}
+RING_BASE = 0x1_2345_6000
 _PAGE = 4096
 
 
@@ -62,10 +66,40 @@ class Bench:
         dut.reassembler__outstanding.value = outstanding
         dut.reassembler__ring_enable.value = 0
         self.expected, self.told = {"completions": [], "answers": []}, 0
-        self._landings = {}
+        self._landings, self._ring, self.ring_reads = {}, None, False
+
+    async def use_ring(self, entries, reads=True):
+        """Completions go into a ring from now on, which the host reads at times, or not yet."""
+        dut = self.dut
+        self._ring = bytearray(ENTRY_BYTES * entries)
+        dut.reassembler__ring_base.value = RING_BASE
+        dut.reassembler__ring_last.value = entries - 1
+        dut.reassembler__ring_enable.value = 1
+        dut.reassembler__ring_consumer.value = self._read = 0
+        self.ring_reads = reads
+        await self.edges.wait(3)
+        self.edges.every(self._host)
+
+    def _host(self):
+        """The host: sees that there is something, and reads it all."""
+        producer = int(self.dut.reassembler__ring_producer.value)
+        if not self.ring_reads or self.rng.random() < 0.9:
+            return
+        while self._read != producer:
+            lap, slot = divmod(self._read, len(self._ring) // ENTRY_BYTES)
+            entry = self._ring[slot * ENTRY_BYTES:][:ENTRY_BYTES]
+            item = Completion.from_bits(int.from_bytes(entry, "little"))
+            assert item.phase == 1 - lap % 2
+            self._completions((now(), item))
+            self._read += 1
+        self.dut.reassembler__ring_consumer.value = self._read
 
     def _write(self, address, data):
-        """Not a byte outside the buffer that a flow has now."""
+        """Not a byte outside the buffer that a flow has now, or the ring."""
+        offset = address - RING_BASE
+        if self._ring and 0 <= offset <= len(self._ring) - len(data):
+            self._ring[offset:offset + len(data)] = data
+            return
         assert any(landing.base <= address and address + len(data) <= landing.base + landing.bytes
                    for landing in self._landings.values()), (
             f"{len(data)} bytes at {address:#x} are outside every buffer")
@@ -94,7 +128,7 @@ class Bench:
             if command:
                 await self._command(*item)
             else:
-                self._packet(item)
+                self.send(item)
                 while self.payloads.waiting > 200:
                     await self.edges.wait(20)
         await self._idle()
@@ -127,7 +161,7 @@ class Bench:
         base, _ = self.traffic.area(flow)
         return self.written[base] == self.right[base]
 
-    def _packet(self, packet):
+    def send(self, packet):
         for beat in beats_of(packet.payload, self.config.lanes):
             self.payloads.send({**beat, "error": beat["last"] and not packet.good})
         self.records.send({
@@ -149,12 +183,14 @@ class Bench:
         return any(start // _PAGE in self.memory.refused for start, _ in _pages(address, data))
 
     async def finish(self, at_least=1):
-        await self._until(lambda: not any(self.expected.values()))
+        flows = range(self.config.flows)
+        await self._until(lambda: not any(self.expected.values())
+                          and all(map(self._same, flows)))
         await self.edges.wait(100)
         assert not any(self.expected.values()), {
             name: (len(left), left[:2]) for name, left in self.expected.items()}
         assert self.told >= at_least
-        for flow in range(self.config.flows):
+        for flow in flows:
             assert self._same(flow), f"memory of flow {flow}"
 
 
@@ -203,3 +239,41 @@ async def so_many_bursts_are_on_their_way(dut, outstanding):
     bench.memory.held = False
     await task
     await bench.finish(20)
+
+
+@cocotb.test(timeout_time=0.4, timeout_unit="ms")
+@cocotb.parametrize(pacing=EVERY[:1] + EVERY[3:4], entries=[1, 4, 64])
+async def completions_in_a_ring(dut, pacing, entries):
+    bench = await started(dut, pacing)
+    await bench.use_ring(entries)
+    await bench.feed(bench.traffic.turns(300, wild=0.02))
+    await bench.finish(100)
+    assert dut.reassembler__ring_producer.value == bench.told
+    assert not dut.reassembler__ring_irq.value
+
+
+@cocotb.test(timeout_time=0.4, timeout_unit="ms")
+async def a_full_ring_holds_what_comes_and_loses_nothing(dut):
+    bench = await started(dut)
+    await bench.use_ring(4, reads=False)
+    task = cocotb.start_soon(bench.feed(bench.traffic.turns(300, wild=0)))
+    await bench.edges.wait(4000)
+    assert dut.reassembler__ring_producer.value == 4 and dut.reassembler__ring_irq.value
+    bench.ring_reads = True
+    await task
+    await bench.finish(50)
+
+
+@cocotb.test(timeout_time=0.4, timeout_unit="ms")
+@cocotb.parametrize(beats=[1, 2, 7])
+async def a_beat_and_a_packet_a_cycle(dut, beats):
+    bench = await started(dut, traffic={"stride": 0, "room": 64 * 300 * 8})
+    landing = replace(bench.traffic.landing(0), base=bench.traffic.area(0)[0])
+    await bench.feed([(True, (0, landing))])
+    count, size = 280 // beats, beats * bench.config.lanes
+    for n in range(count):
+        bench.send(Arrival(0, roce.OPCODES["RC_SEND_ONLY"], (landing.start_psn + n) % (1 << 24),
+                           bench.rng.randbytes(size), ack_request=True))
+    await bench.finish(count)
+    cycles = [cycle for cycle, *_ in bench.memory.bursts]
+    assert cycles[-1] - cycles[0] == beats * count - bench.memory.bursts[0][3]

@@ -35,10 +35,11 @@ class Writer(wiring.Component):
     -------
     i : stream of :class:`Job`, one a payload, or with a ``length`` of 0
     beats : stream of the payloads
-    outstanding : bursts less one that may be on their way
+    outstanding : bursts less one that may be on their way, or answered and not yet told
     bursts : stream of :class:`Burst`, all of which write
     words : stream of :class:`Word`
-    answers : lane of bits: memory's answers to the bursts in order, set for an error
+    answers : stream of bits: memory's answers to the bursts in order, set for an error; always
+        taken at once
     o : stream of :class:`Retired`
     """
 
@@ -62,6 +63,7 @@ class Writer(wiring.Component):
         m.submodules.spans = spans = Fifo(aligner.i.payload.shape(), AHEAD)
         flight = data.StructLayout({"writes": 1, "last": 1, "lost": 1})
         m.submodules.flight = flights = Fifo(flight, 2 * MOST_OUTSTANDING)
+        m.submodules.heard = heard = Fifo(1, MOST_OUTSTANDING)
         m.submodules.news = news = Fifo(News, 2 * MOST_OUTSTANDING)
         job = self.i.payload
 
@@ -118,18 +120,20 @@ class Writer(wiring.Component):
             aligner.o.ready.eq(self.words.ready & known.any()),
         ]
 
-        # What memory has answered, in order; what needs no answer has its turn, too.
+        # Answers never wait, lest they stand before those of another source: there is a place for
+        # each burst on its way. They are told in order; what needs none has its turn, too.
+        connect(m, flipped(self.answers), heard.i)
         flight, failed = flights.o.payload, Signal()
-        answered = flights.o.valid & (~flight.writes | self.answers.valid)
+        answered = flights.o.valid & (~flight.writes | heard.o.valid)
         m.d.comb += [
             self.o.valid.eq(answered & flight.last),
-            self.o.payload.failed.eq(failed | flight.lost | flight.writes & self.answers.payload),
+            self.o.payload.failed.eq(failed | flight.lost | flight.writes & heard.o.payload),
             self.o.payload.news.eq(news.o.payload),
             flights.o.ready.eq(answered & (self.o.ready | ~flight.last)),
             news.o.ready.eq(self.o.valid & self.o.ready),
-            self.answers.ready.eq(flights.o.valid & flight.writes & flights.o.ready),
+            heard.o.ready.eq(flights.o.ready & flight.writes),
         ]
         with m.If(flights.o.ready):
             m.d.sync += failed.eq(~flight.last & self.o.payload.failed)
-        m.d.sync += on_way.eq(on_way + goes - (self.answers.valid & self.answers.ready))
+        m.d.sync += on_way.eq(on_way + goes - (heard.o.valid & heard.o.ready))
         return m
