@@ -132,7 +132,7 @@ class TrimSwitch(wiring.Component):
                 for name in ("result", "aborted", "flushed")]
         m.d.comb += [
             counts.in_use.eq(reducer.in_use),
-            *(counts[name].eq(Cat(valid & outcome.done & outcome.flags[bit]
+            *(counts[name].eq(Cat(valid & (outcome.done | outcome.up) & outcome.flags[bit]
                                   for valid, outcome in ended).any())
               for name, bit in (("inexact", 0), ("overflow", 2), ("invalid", 4))),
         ]

@@ -27,13 +27,15 @@ class Controls(data.Struct):
 class Outcome(data.Struct):
     """How a job has ended.
 
-    ``done`` of a result that was made, ``again`` of one that was sent again. Otherwise the slot was
-    aborted for ``cause``. ``flags`` are those of the numbers, as :class:`ReductionTree` has them.
+    ``done`` of a result that was made, ``up`` of what went to the parent for the first time,
+    ``again`` of a result that was sent again. Otherwise the slot was aborted for ``cause``.
+    ``flags`` are those of the numbers, as :class:`ReductionTree` has them.
     """
 
     turn: Turn
     node: 3
     done: 1
+    up: 1
     again: 1
     partial: 1
     cause: 2
@@ -103,23 +105,28 @@ class Results(wiring.Component):
         # One cycle behind the step: with the children's beats.
         first = Signal(data.StructLayout({
             "step": Step(config), "records": data.ArrayLayout(ChildRecord, config.ports),
-            "members": config.ports, "controls": Controls, "stored": Result,
-            "alive": 1}), reset_less=True)
+            "expected": config.ports, "summed": config.ports, "receivers": config.ports,
+            "controls": Controls, "stored": Result, "alive": 1}), reset_less=True)
         first_valid = Signal()
+        job, context = self.step.payload.job, entry.data.context
+        children = context.members & ~context.parent
+        expected = Mux(job.down, context.members, children)
         m.d.sync += [first_valid.eq(self.step.valid), first.step.eq(self.step.payload)]
         # All of a job is as its first step finds it, whatever becomes of its group meanwhile.
         with m.If(self.step.payload.first):
             m.d.sync += [
                 first.records.eq(self.records),
-                first.members.eq(entry.data.context.members),
-                first.controls.operation.eq(entry.data.context.operation),
-                first.controls.type.eq(entry.data.context.type),
+                first.expected.eq(expected),
+                first.summed.eq(Mux(job.down, context.parent, children & context.sources)),
+                first.receivers.eq(context.receivers | Mux(job.up, context.parent, 0)),
+                first.controls.operation.eq(context.operation),
+                first.controls.type.eq(context.type),
                 first.stored.eq(stored.data),
                 first.alive.eq(entry.data.life == self.step.payload.job.turn.life),
             ]
         absent = Cat(first.records[port].absent for port in range(config.ports))
         m.d.comb += [
-            self.present.eq(Mux(first_valid, first.members & ~absent, 0)),
+            self.present.eq(Mux(first_valid, first.summed & ~absent, 0)),
             self.controls.eq(Mux(first_valid, first.controls, 0)),
         ]
         second, second_valid, sound = self._compare(m, first, first_valid)
@@ -138,6 +145,8 @@ class Results(wiring.Component):
             "step": Step(config), "result": Result, "damaged": 1}), reset_less=True)
         second_valid, sound = Signal(), Signal(reset_less=True)
         job, present = first.step.job, self.present
+        kept = job.again & ~job.up
+        lacking = Cat(first.records[port].absent | first.records[port].partial for port in ports)
         lengths = [first.records[port].length for port in ports]
         equal = Cat(~(present[a] & present[b]) | (lengths[a] == lengths[b])
                     for a, b in combinations(ports, 2)).all()
@@ -146,23 +155,24 @@ class Results(wiring.Component):
         m.d.sync += [
             second_valid.eq(first_valid & first.alive),
             second.step.eq(first.step),
-            second.damaged.eq((present & ~self.sound).any() & ~job.again),
+            second.damaged.eq((present & ~self.sound).any() & ~kept),
         ]
-        with m.If(job.again):
+        with m.If(kept):
             m.d.sync += [
-                sound.eq((first.stored.length == job.length)
+                sound.eq(((first.stored.length == job.length) | job.unsized)
                          & (first.stored.offset == job.turn.offset)),
                 second.result.eq(first.stored),
                 second.result.again.eq(1),
             ]
         with m.Else():
             m.d.sync += [
-                sound.eq(equal & present.any() & ~length[0] & (narrow | ~length[1])),
-                second.result.again.eq(0),
+                sound.eq(equal & ~length[0] & (narrow | ~length[1])),
+                second.result.again.eq(job.again),
+                second.result.receivers.eq(first.receivers),
                 second.result.length.eq(length),
                 second.result.ce.eq(Cat(
                     present[port] & first.records[port].ce for port in ports).any()),
-                second.result.missing.eq(first.members & ~present),
+                second.result.missing.eq(first.expected & lacking),
                 second.result.group.eq(job.turn.group),
                 second.result.offset.eq(job.turn.offset),
             ]
@@ -175,12 +185,14 @@ class Results(wiring.Component):
         length, index = second.result.length, second.step.index
         whole, rest = length >> shift, length[:shift]
         behind = Signal(data.StructLayout({
-            "turn": Turn, "node": 3, "ports": MISSING_BITS, "again": 1, "first": 1, "last": 1,
-            "index": range(config.slot_beats), "beat": 1, "end": 1, "partial": 1, "damaged": 1,
-            "sound": 1, "count": range(lanes + 1), "result": Result}), name="behind")
+            "turn": Turn, "node": 3, "ports": MISSING_BITS, "kept": 1, "up": 1, "again": 1,
+            "first": 1, "last": 1, "index": range(config.slot_beats), "beat": 1, "end": 1,
+            "partial": 1, "damaged": 1, "sound": 1, "count": range(lanes + 1),
+            "result": Result}), name="behind")
         m.d.comb += [
             *(behind[name].eq(second.step.job[name])
-              for name in ("turn", "node", "ports", "again")),
+              for name in ("turn", "node", "ports", "up", "again")),
+            behind.kept.eq(second.step.job.again & ~second.step.job.up),
             *(behind[name].eq(second.step[name]) for name in ("first", "last", "index")),
             behind.damaged.eq(second.damaged),
             behind.sound.eq(sound),
@@ -208,19 +220,19 @@ class Results(wiring.Component):
             write.addr.eq(Cat(now.index[:bits], now.turn.slot)),
             write.data.data.eq(self.z),
             write.data.parity.eq(parity_of(self.z)),
-            write.en.eq(out_valid & ~now.again),
+            write.en.eq(out_valid & ~now.kept & ~now.up),
             out_valid.eq(valid & now.sound & now.beat),
-            self.beat_ports.eq(now.ports),
-            out.data.eq(Mux(now.again, read.data.data, self.z)),
+            self.beat_ports.eq(now.ports & now.result.receivers),
+            out.data.eq(Mux(now.kept, read.data.data, self.z)),
             out.count.eq(now.count),
             out.last.eq(now.end),
-            damaged.eq(Mux(now.again, (parity_of(read.data.data) != read.data.parity) & now.beat,
+            damaged.eq(Mux(now.kept, (parity_of(read.data.data) != read.data.parity) & now.beat,
                            now.damaged) | (spoilt & ~now.first)),
             out.error.eq(now.end & damaged),
         ]
         raised, all_raised = Signal(5), Signal(5)
         m.d.comb += all_raised.eq(
-            Mux(now.again, 0, self.flags) | Mux(now.first, 0, raised))
+            Mux(now.kept, 0, self.flags) | Mux(now.first, 0, raised))
         with m.If(valid):
             m.d.sync += [spoilt.eq(damaged), raised.eq(all_raised)]
 
@@ -230,8 +242,9 @@ class Results(wiring.Component):
             self.outcome.valid.eq(valid & now.last & (~now.again | now.sound)),
             outcome.turn.eq(now.turn),
             outcome.node.eq(now.node),
-            outcome.done.eq(made & ~now.again),
-            outcome.again.eq(now.again),
+            outcome.done.eq(made & ~now.again & ~now.up),
+            outcome.up.eq(made & ~now.again & now.up),
+            outcome.again.eq(now.kept),
             outcome.partial.eq(now.partial),
             outcome.cause.eq(Mux(made, 0, Mux(now.sound, AbortCause.PARITY, AbortCause.LENGTHS))),
             outcome.flags.eq(all_raised),
