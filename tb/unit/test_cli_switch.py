@@ -279,7 +279,7 @@ def test_a_result_may_be_marked_that_was_overwritten_while_it_left_again(ran):
     again = [place for place, left in enumerate(frames)
              if not left.error and often[left.port, left.frame] > 1]
     spoilt = 0
-    for place in random.Random(harness.seed()).sample(again, min(10, len(again))):
+    for place in random.Random(harness.seed()).sample(again, min(40, len(again))):
         left = frames[place]
         marked = left._replace(error=True, frame=left.frame[:-9] + b"overwrite")
         _, agreed = verdict(setup, arrivals, [*frames[:place], marked, *frames[place + 1:]], counts)
