@@ -331,7 +331,7 @@ def test_no_result_leaves_under_the_headers_of_a_later_life(switch_program):
     groups = [random_group(0, rng, window=16, ports=ALL, dtype="int32") for _ in range(2)]
     with Switched(switch_program, groups[:1], {}) as both:
         stuck = Stuck(both, rng, 1)
-        first = stuck.give(0, range(16), CONFIG.slot_bytes, last=0)
+        first = stuck.give(0, range(20), 64, last=0)
         stuck.run(5000)
         both.command("stop_group", 0)
         both.groups[0] = groups[1]
@@ -363,3 +363,18 @@ def test_results_wait_for_a_port_that_is_stuck_and_none_is_lost(switch_program, 
         results = both.switch.group_counters(0).results
         assert 0 < results < 250
         assert sorted(found) == sorted(leaves[:2 * results])
+
+
+def test_every_packet_of_a_slot_that_waits_is_told_anew(switch_program):
+    rng = player(harness.seed())
+    group = random_group(0, rng, window=2, ports=ALL, timeout=500)
+    with Switched(switch_program, [group], {}) as both:
+        for offset in range(12):
+            missing = rng.sample(ALL, 2)
+            give(both, rng, 0, offset, [port for port in ALL if port not in missing])
+            both.settle()
+            both.fabric.run(both.fabric.run(0).cycle + 2000)
+            found = both.switch.straggler()
+            assert (found.offset, found.ports) == (offset, tuple(sorted(missing)))
+            give(both, rng, 0, offset, missing)
+            both.settle()
