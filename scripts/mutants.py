@@ -27,7 +27,7 @@ ARITHMETIC = ("adder", "minmax", "convert", "node", "fused", "exact", "tree")
 #: Files whose faults a bench of their own is quickest to see.
 BENCHES = {
     **dict.fromkeys(("encapsulator.py", "frame_sequence.py", "header_stack.py",
-                     "crc_generator.py"), "encapsulator"),
+                     "icrc_generator.py"), "encapsulator"),
     "axis.py": "receive", "flow_cam.py": "flow_cam", "flow_hash.py": "flow_hash",
     "flow_hand.py": "flow_hash", "flow_overflow.py": "flow_hash", "port_table.py": "flow_hash",
     "registers/__init__.py": "register_bank", "registers/bank.py": "register_bank",
@@ -36,7 +36,8 @@ BENCHES = {
     **{f"telemetry/{part}.py": "switch_control" for part in ("gather", "switch_telemetry")},
     "stream/queue.py": "queue", "stream/steady.py": "stream_cells",
     "stream/arbiter.py": "stream_cells",
-    **{f"reduction/{part}.py": "reducer" for part in ("slots", "results", "keeper", "scheduler")},
+    **{f"reduction/{part}.py": "reducer" for part in
+       ("slots", "results", "keeper", "arrivals", "reducer", "scheduler")},
     **{f"telemetry/{part}.py": "counters" for part in
        ("total", "counters", "tally", "flow_counters", "latency")},
     "fp32/lead.py": "fp32_adder", "fp32/steps.py": "fp32_adder", "fp32/product.py": "fp32_adder",

@@ -21,8 +21,6 @@ from flytrim.encapsulator import Encapsulator
 from flytrim.flow_cam import FlowCam
 from flytrim.flow_hash import FlowHash
 from flytrim.icrc import IcrcChecker
-from flytrim.lean.framer import Framer
-from flytrim.lean.restorer import Restorer
 from flytrim.packet import Packet
 from flytrim.parser import Parser
 from flytrim.registers.bank import RegisterBank
@@ -34,12 +32,10 @@ from flytrim.telemetry.latency import Latency
 from flytrim.telemetry.tally import Tally
 from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
-from flytrim.verilog import without_zeros
 
 __all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
-           "encapsulator_verilog", "framer_verilog", "hash_verilog", "pages_verilog",
-           "restorer_verilog"]
+           "encapsulator_verilog", "hash_verilog", "pages_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -135,16 +131,6 @@ def hash_verilog(flows):
 def encapsulator_verilog(width):
     """Verilog of an :class:`Encapsulator` alone, top module :data:`TOP`."""
     return _verilog({"encapsulator": Encapsulator(width)})
-
-
-def framer_verilog(config):
-    """Verilog of a :class:`Framer` alone, top module :data:`TOP`."""
-    return without_zeros(_verilog({"framer": Framer(config)}))
-
-
-def restorer_verilog(config):
-    """Verilog of a :class:`Restorer` alone, top module :data:`TOP`."""
-    return without_zeros(_verilog({"restorer": Restorer(config)}))
 
 
 def _verilog(blocks):

@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 
+<<<<<<< HEAD
 from .lean.container import (
     CARRIAGE,
     ETHERNET_BYTES,
@@ -16,8 +17,10 @@ from .lean.container import (
     WORD,
 )
 
+=======
+>>>>>>> main
 __all__ = ["CAM_FLOWS", "MAX_FRAME", "MAX_PORTS", "MIN_MAX_FRAME", "SUMS", "TYPES", "WIDTHS",
-           "LeanConfig", "NicConfig", "SwitchConfig"]
+           "NicConfig", "SwitchConfig"]
 
 #: Widths of the data path in bits. Nothing else in the design knows which one it is.
 WIDTHS = (64, 128, 256, 512, 1024)
@@ -198,6 +201,7 @@ class SwitchConfig:
     def slot_beats(self):
         """Beats of a slot."""
         return self.slot_bytes // self.lanes
+<<<<<<< HEAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,3 +264,5 @@ class LeanConfig:
         around = TAG.size + ROUTE.size + TRAILER.size
         longest = max(self.container_bytes, around + MAX_PREFIX + MAX_PAYLOAD)
         return -(-(longest + CARRIAGE.size * self.ethernet) // self.lanes)
+=======
+>>>>>>> main

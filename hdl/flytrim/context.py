@@ -81,8 +81,7 @@ class MetaRecord(data.Struct):
     solicited: 1
     ack_request: 1
     ecn: 2
-    migreq: 1
-    _reserved: 1
+    _reserved: 2
     length: 16
     cut: 16
     immediate: 32

@@ -12,7 +12,7 @@ from .group import GROUP_BITS, Template
 from .headers import ICRC_BYTES, MAX_HEADER_BYTES
 from .logic import select
 from .packet import Packet
-from .reduction.child import Result
+from .reduction.child import LIFE_BITS, GroupEntry, Result
 from .stream import Queue, RoundRobin, SteadyQueue
 
 __all__ = ["Egress"]
@@ -28,6 +28,9 @@ class Egress(wiring.Component):
     With nothing in the way, the first beat of a frame leaves 6 cycles behind the first beat of the
     result, whose record must have come before.
 
+    A result that gets its headers when its group was stopped, or started again, might get those of
+    another life: it leaves as a bad frame.
+
     Parameters
     ----------
     config : SwitchConfig
@@ -39,6 +42,8 @@ class Egress(wiring.Component):
     records, beats : lanes of :class:`Result` and of payloads
     room : there is room for a result of a whole slot and ``in_flight`` beats and records
     written, group, headers : strobe: ``headers`` become those of ``group``
+    placed, placed_group, entry : strobe: ``entry`` becomes that of ``placed_group``
+    running : a bit a group: its results count
     forwarded : streams of frames without gaps
     axis_* : AXI4-Stream, never with a gap inside a frame
     """
@@ -52,6 +57,10 @@ class Egress(wiring.Component):
             "written": In(1),
             "group": In(GROUP_BITS),
             "headers": In(Template),
+            "placed": In(1),
+            "placed_group": In(GROUP_BITS),
+            "entry": In(GroupEntry),
+            "running": In(config.groups),
             "forwarded": In(stream.Signature(Packet(config.width))).array(config.ports),
             **axis_members("axis", Out, config.width, user=1),
         })
@@ -86,11 +95,16 @@ class Egress(wiring.Component):
         """From a result to the headers that it leaves under."""
         m.submodules.templates = templates = memory.Memory(
             shape=Template, depth=max(2, self._config.groups), init=[])
+        m.submodules.lives = lives = memory.Memory(
+            shape=LIFE_BITS, depth=max(2, self._config.groups), init=[])
         write, read = templates.write_port(), templates.read_port(domain="comb")
+        begin, life = lives.write_port(), lives.read_port(domain="comb")
         result, header = records.payload, Signal(Encapsulation, reset_less=True)
         m.d.comb += [
             write.addr.eq(self.group), write.data.eq(self.headers), write.en.eq(self.written),
-            read.addr.eq(result.group),
+            begin.addr.eq(self.placed_group), begin.data.eq(self.entry.life),
+            begin.en.eq(self.placed),
+            read.addr.eq(result.group), life.addr.eq(result.group),
             headers.payload.eq(header),
             records.ready.eq(~headers.valid | headers.ready),
         ]
@@ -103,6 +117,8 @@ class Egress(wiring.Component):
                     read.data.va + (result.offset << ceil_log2(self._config.slot_bytes))),
                 header.length.eq(result.length),
                 header.ce.eq(result.ce),
+                header.void.eq(~self.running.bit_select(result.group, 1)
+                               | (life.data != result.life)),
                 header.immediate.eq(result.missing),
             ]
 

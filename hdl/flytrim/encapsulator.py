@@ -7,11 +7,10 @@ from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .checksum import compress
-from .crc_generator import CrcGenerator
 from .frame_sequence import WORD, FrameSequence, Sizes
 from .group import Template
 from .header_stack import BASE_WORDS, HeaderStack
-from .icrc import CRC
+from .icrc_generator import IcrcGenerator
 from .logic import Copies, delayed, select
 from .packet import Packet, thermometer
 
@@ -28,12 +27,14 @@ class Encapsulation(data.Struct):
 
     ``header.psn`` and ``header.va`` do not count, ``psn`` and ``address`` do. ``length`` is that of
     the payload in bytes, at most 8192. With ``ce`` the ECN field is 3, else it is ``header.ecn``.
+    With ``void`` the frame is as that of a payload with ``error``.
     """
 
     header: Template
     psn: 24
     length: 14
     ce: 1
+    void: 1
     immediate: 32
     address: 64
 
@@ -154,7 +155,7 @@ class Encapsulator(wiring.Component):
                 m.d.comb += masked[byte].eq(kept[byte])
 
         bad, was_bad = Signal(), Signal()
-        m.d.comb += bad.eq(was_bad | now.take & beat.last & beat.error)
+        m.d.comb += bad.eq(record.void | was_bad | now.take & beat.last & beat.error)
         m.d.sync += was_bad.eq(bad & now.step & ~now.last)
 
         # What goes along, each with the beat.
@@ -177,7 +178,7 @@ class Encapsulator(wiring.Component):
         fourth = delayed(m, third, 1, name="flags_third")
 
         # Second cycle on: the ICRC is computed, and the IPv4 checksum.
-        m.submodules.icrc = icrc = CrcGenerator(self._width, CRC, offset=OFFSET)
+        m.submodules.icrc = icrc = IcrcGenerator(self._width)
         m.d.comb += [icrc.data.eq(masked), icrc.first.eq(second.first),
                      icrc.over.eq(second.over), icrc.word.eq(second.end),
                      icrc.wrong.eq(second.bad & second.pad_ends)]
@@ -200,7 +201,7 @@ class Encapsulator(wiring.Component):
             slot, byte = divmod(lane + OFFSET, WORD)
             part = slice(8 * lane, 8 * lane + 8)
             m.d.sync += out.data[part].eq(
-                summed[part] | slots[slot].replicate(8) & icrc.crc.word_select(byte, 8))
+                summed[part] | slots[slot].replicate(8) & icrc.icrc.word_select(byte, 8))
         count = Cat(Const(OFFSET, 2), (fourth.end + 1)[:index_bits])
         m.d.sync += [
             self.o.valid.eq(valid),

@@ -75,7 +75,7 @@ class GroupOperation(enum.IntEnum):
 
     #: Take the context and the start PSNs, clear the slots, reduce from then on.
     START = 1
-    #: Drop contributions from then on.
+    #: Drop contributions from then on, and results that still wait for a port.
     STOP = 2
     #: Let the result of an offset go out without the children that are missing.
     FLUSH = 3

@@ -91,7 +91,7 @@ class HeaderStack:
         return self._filled(link + (self._ipv6 if ipv6 else self.ipv4) + self._transport)
 
     def masked(self, tagged, ipv6):
-        """The bytes as the CRC takes them, see :class:`flytrim.crc_generator.CrcGenerator`."""
+        """The bytes as the CRC takes them, see :class:`flytrim.icrc_generator.IcrcGenerator`."""
         start, ip = h.L3_OFFSETS[tagged], h.IPV6 if ipv6 else h.IPV4
         bytes_ = self.wire(tagged, ipv6)
         bytes_[:start] = [Const(0, 8)] * start

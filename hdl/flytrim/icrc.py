@@ -10,18 +10,37 @@ from amaranth.lib.wiring import In, Out
 
 from . import headers as h
 from .context import LENGTH_BITS, Parsed
-from .crc import Crc
-from .logic import exceeds, linear
+from .logic import exceeds
 from .packet import thermometer
 
-__all__ = ["CRC", "SEED", "IcrcChecker", "masked_bits"]
+__all__ = ["SEED", "IcrcChecker", "advance", "linear", "masked_bits", "retreat"]
 
 #: CRC-32 of IEEE 802.3, bit-reflected.
 POLYNOMIAL = 0xEDB88320
-CRC = Crc(POLYNOMIAL)
-advance, RESIDUE = CRC.advance, CRC.residue
 #: The register after the eight bytes of ones that stand for the local route header.
 SEED = 0xDEBB20E3
+#: The register after a message and its own CRC, whatever the message.
+RESIDUE = 0xDEBB20E3
+
+
+def advance(state, count=1):
+    """The register after ``count`` zero bytes."""
+    for _ in range(8 * count):
+        state = (state >> 1) ^ (POLYNOMIAL if state & 1 else 0)
+    return state
+
+
+def retreat(state, count=1):
+    """The register that ``count`` zero bytes take to ``state``."""
+    for _ in range(8 * count):
+        state = (state << 1 ^ (POLYNOMIAL << 1 | 1 if state >> 31 else 0)) & 0xFFFF_FFFF
+    return state
+
+
+def linear(columns, bits):
+    """The XOR of those 32-bit columns whose bit is set."""
+    rows = [sum((column >> row & 1) << n for n, column in enumerate(columns)) for row in range(32)]
+    return Cat((bits & Const(row, len(bits))).xor() for row in rows)
 
 
 def masked_bits(ip):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logic that is to come out just so: flat selection, and registers in several copies."""
 
-from amaranth import Cat, Const, Signal, Value
+from amaranth import Cat, Signal, Value
 
-__all__ = ["KEEP", "Copies", "copies_for", "delayed", "exceeds", "linear", "load_soon",
-           "same_parts", "select"]
+__all__ = ["KEEP", "Copies", "copies_for", "delayed", "exceeds", "load_soon", "same_parts",
+           "select"]
 
 #: Attribute of signals that synthesis must leave alone: not merge with an equal one, not fold into
 #: what they drive. Vivado honours it on registers and wires; ``flytrim synth`` sets it on the cells
@@ -36,12 +36,6 @@ def _compare(a, b):
     (low_more, low_same), (high_more, high_same) = (_compare(a[part], b[part]) for part in (
         slice(half), slice(half, None)))
     return high_more | high_same & low_more, high_same & low_same
-
-
-def linear(columns, bits):
-    """The XOR of those 32-bit columns whose bit is set."""
-    rows = [sum((column >> row & 1) << n for n, column in enumerate(columns)) for row in range(32)]
-    return Cat((bits & Const(row, len(bits))).xor() for row in rows)
 
 
 def same_parts(a, b):

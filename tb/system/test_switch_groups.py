@@ -12,6 +12,7 @@ import roce
 from switched import CONFIG, Switched, contribution, player, random_group
 
 from flytrim.driver import TableError
+from flytrim.sim.fabric import SinkMode
 
 ALL = range(CONFIG.ports)
 
@@ -237,3 +238,143 @@ def test_results_of_both_halves_at_a_time_are_counted_each(switch_program, flag,
                         f"offset {offset}", cycle=start + 100 * offset)
         both.settle()
         assert getattr(both.switch.counters(), flag) == 10
+
+
+def test_commands_between_do_not_spoil_the_count_of_slots_in_use(switch_program):
+    rng = player(harness.seed())
+    groups = [random_group(number, rng, window=8, ports=ALL) for number in range(3)]
+    with Switched(switch_program, groups, {}) as both:
+        for number in range(3):
+            for offset in range(5):
+                give(both, rng, number, offset, (number,))
+        both.settle()
+        for number in [0] * 20 + [2] * 20:
+            assert both.command("flush", number, 100) == "bad_offset"
+        both.fabric.run(both.fabric.run(0).cycle + 1000)
+        found = both.switch.counters()
+        assert (found.in_use, found.most_in_use) == (15, 15)
+
+
+class Stuck:
+    """A switch of whose ports one takes nothing, and slots that are full of results for it."""
+
+    def __init__(self, both, rng, port):
+        self.both, self.rng, self.ran = both, rng, []
+        both.fabric.sink(port, SinkMode.RANDOM, rate=0)
+
+    def give(self, number, offsets, size, last):
+        """Contributions, that of port ``last`` behind the others; what the model says leaves."""
+        leaves = []
+        for offset in offsets:
+            children = self.both.groups[number].children
+            for child in sorted(children, key=lambda child: child.port == last):
+                if child.port == last:
+                    self.run(100)
+                leaves += self.both.send(child.port, contribution(
+                    child, offset, self.rng.randbytes(size), self.rng), f"{number} {offset}")
+        return leaves
+
+    def run(self, cycles):
+        self.ran += self.both.fabric.run(self.both.fabric.run(0).cycle + cycles).frames
+
+    def left(self):
+        """(port, frame) of all that has left since the last call and is not marked bad."""
+        self.run(5000)
+        found = [(left.port, left.frame) for left in self.ran if not left.error]
+        self.ran.clear()
+        return found
+
+
+def test_a_group_goes_on_without_the_child_whose_port_is_stuck(switch_program):
+    rng = player(harness.seed())
+    group = random_group(0, rng, window=16, ports=ALL, dtype="int32")
+    with Switched(switch_program, [group], {}) as both:
+        stuck = Stuck(both, rng, 1)
+        # More than the queues of the port hold, and all told of by the same port.
+        first = stuck.give(0, range(16), CONFIG.slot_bytes, last=0)
+        assert 0 < len(stuck.left()) < len(first) * 3 // 4
+        both.command("stop_group", 0)
+        both.groups[0] = group = dataclasses.replace(group, children=tuple(
+            child for child in group.children if child.port != 1))
+        both.command("start_group", 0, group)
+        leaves = stuck.give(0, range(16), 64, last=0)
+        assert sorted(stuck.left()) == sorted(leaves)
+
+
+def test_slots_of_a_group_that_was_stopped_serve_another_one_at_once(switch_program):
+    rng = player(harness.seed())
+    groups = [random_group(number, rng, window=16, ports=ALL, dtype="int32") for number in (0, 1)]
+    groups[1] = dataclasses.replace(groups[1], base=groups[0].base)
+    with Switched(switch_program, groups[:1], {}) as both:
+        for child in groups[1].children:
+            for side in (both.model, both.switch):
+                side.set_template(child.port, 1, child.header)
+            both.model.insert_flow(child.port, 1, child.flow)
+            both.switch.port(child.port).insert_flow(1, child.flow)
+        both.groups.append(groups[1])
+        stuck = Stuck(both, rng, 1)
+        first = stuck.give(0, range(16), CONFIG.slot_bytes, last=0)
+        both.command("stop_group", 0)
+        both.command("start_group", 1, groups[1])
+        # While results of the first group still wait, payloads of the other come in their place.
+        leaves = stuck.give(1, range(16), CONFIG.slot_bytes, last=0)
+        both.fabric.sink(1, SinkMode.ALWAYS)
+        found = stuck.left()
+        # Of the first group all that has not gone is lost; all of the second one are there.
+        assert set(leaves) <= set(found) and len(found) < len(first) + len(leaves)
+        assert set(found) <= {*first, *leaves}
+        assert both.switch.group_counters(1).results == 16
+
+
+def test_no_result_leaves_under_the_headers_of_a_later_life(switch_program):
+    rng = player(harness.seed())
+    groups = [random_group(0, rng, window=16, ports=ALL, dtype="int32") for _ in range(2)]
+    with Switched(switch_program, groups[:1], {}) as both:
+        stuck = Stuck(both, rng, 1)
+        first = stuck.give(0, range(20), 64, last=0)
+        stuck.run(5000)
+        both.command("stop_group", 0)
+        both.groups[0] = groups[1]
+        for child in groups[1].children:
+            both.command("set_template", child.port, 0, child.header)
+        # Some of what waits for the port gets its headers before the group starts, some behind.
+        both.fabric.sink(1, SinkMode.RANDOM, rate=128)
+        stuck.run(rng.randrange(100))
+        both.fabric.sink(1, SinkMode.RANDOM, rate=0)
+        both.command("start_group", 0, groups[1])
+        both.fabric.sink(1, SinkMode.ALWAYS)
+        stuck.run(5000)
+        assert any(left.error for left in stuck.ran)
+        assert set(stuck.left()) <= set(first)
+        leaves = stuck.give(0, range(4), 64, last=0)
+        assert sorted(stuck.left()) == sorted(leaves)
+
+
+@pytest.mark.parametrize("size", [0, 4, CONFIG.slot_bytes])
+def test_results_wait_for_a_port_that_is_stuck_and_none_is_lost(switch_program, size):
+    rng = player(harness.seed())
+    group = random_group(0, rng, window=32, ports=(0, 1), dtype="int32")
+    with Switched(switch_program, [group], {}) as both:
+        stuck = Stuck(both, rng, 1)
+        leaves = stuck.give(0, range(250), size, last=0)
+        both.fabric.sink(1, SinkMode.ALWAYS)
+        found = stuck.left()
+        # What came behind that which waits was out of the window.
+        results = both.switch.group_counters(0).results
+        assert 0 < results < 250
+        assert sorted(found) == sorted(leaves[:2 * results])
+
+
+def test_every_packet_of_a_slot_that_waits_is_told_anew(switch_program):
+    rng = player(harness.seed())
+    group = random_group(0, rng, window=2, ports=ALL, timeout=500)
+    with Switched(switch_program, [group], {}) as both:
+        for offset in range(12):
+            missing = rng.sample(ALL, 2)
+            give(both, rng, 0, offset, [port for port in ALL if port not in missing])
+            both.settle()
+            both.fabric.run(both.fabric.run(0).cycle + 2000)
+            found = both.switch.straggler()
+            assert (found.offset, found.ports) == (offset, tuple(sorted(missing)))
+            give(both, rng, 0, offset, missing)
+            both.settle()

@@ -92,7 +92,9 @@ class Bench:
 
     def send(self, opcode, ipv6, tagged, length, *, error=False, gaps=(0, 0)):
         """Queue a packet, its record and its payload some cycles after those before."""
-        record = record_of(self.rng, opcode, ipv6, tagged, length)
+        # The record tells of an error, or the payload, if there is one.
+        void = error and (length == 0 or self.rng.random() < 0.5)
+        record = record_of(self.rng, opcode, ipv6, tagged, length) | {"void": void}
         payload = self.rng.randbytes(length)
         for source, gap in zip((self.headers, self.payloads), gaps, strict=True):
             for _ in range(gap):
@@ -100,9 +102,9 @@ class Bench:
         self.headers.send(record)
         for beat in beats_of(payload, self.lanes):
             # Where it is not the last, the flag has no meaning.
-            flag = error if beat["last"] else self.rng.getrandbits(1)
+            flag = error and not void if beat["last"] else self.rng.getrandbits(1)
             self.payloads.send({**beat, "error": flag})
-        self.sent.append((record, payload, error and length > 0))
+        self.sent.append((record, payload, error))
 
     def forget(self, *, sent=True):
         """Forget the frames that have left, and what was sent."""

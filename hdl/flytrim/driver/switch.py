@@ -147,7 +147,7 @@ class Switch(Page):
         self._command("start", f'group {number}, "{group.name}"', group=number)
 
     def stop_group(self, number):
-        """Drop what comes for a group from now on."""
+        """Drop what comes for a group from now on, and results that still wait for a port."""
         self._command("stop", f"group {number}", group=number)
 
     def flush(self, number, offset):

@@ -16,7 +16,8 @@ class Arrivals(wiring.Component):
 
     The marks that the ports set are held here once more, for all to see. In the cycle
     behind a mark its port looks whether all others are there. Those that came in the same cycle all
-    find it so; the lowest of them tells.
+    find it so; the lowest of them tells. Of a slot whose marks are being taken back, nobody tells:
+    those still to be cleared will have to come again.
 
     Latency 1 cycle, an arrival a cycle at every port.
 
@@ -29,6 +30,7 @@ class Arrivals(wiring.Component):
     arrivals : lane of :class:`Arrival` of each port
     placed, group, entry : strobe: ``entry`` becomes that of ``group``
     jobs : lane of :class:`Job` of each port
+    clears, cleared : marks of the slot ``cleared`` are being taken back
     slot, marked : a slot, and each port's mark there, combinational
     """
 
@@ -40,6 +42,8 @@ class Arrivals(wiring.Component):
             "group": In(GROUP_BITS),
             "entry": In(GroupEntry),
             "jobs": Out(stream.Signature(Job, always_ready=True)).array(config.ports),
+            "clears": In(1),
+            "cleared": In(SLOT_BITS),
             "slot": In(SLOT_BITS),
             "marked": Out(data.ArrayLayout(PHASE_BITS, config.ports)),
         })
@@ -91,7 +95,8 @@ class Arrivals(wiring.Component):
                         for other in range(p))
             m.d.comb += [
                 self.jobs[p].valid.eq(counts[p] & (~known.members | Cat(here)).all()
-                                      & ~lower.any()),
+                                      & ~lower.any()
+                                      & ~(self.clears & (latest[p].turn.slot == self.cleared))),
                 job.turn.eq(latest[p].turn),
                 job.node.eq(known.node),
                 job.ports.eq(known.members),

@@ -98,10 +98,12 @@ class Job(data.Struct):
 class Result(data.Struct):
     """What is known of a result beside its payload.
 
-    ``missing`` are the ports that gave none; ``again`` says that it was sent before.
+    ``missing`` are the ports that gave none; ``again`` says that it was sent before. ``life`` is
+    that of :class:`Turn`.
     """
 
     group: GROUP_BITS
+    life: LIFE_BITS
     offset: OFFSET_BITS
     length: LENGTH_BITS
     ce: 1

@@ -15,6 +15,7 @@ from ..group import (
     GroupStatus,
     Straggler,
 )
+from ..logic import delayed
 from .child import PHASE_BITS, ChildPlace, GroupEntry, Order, Settled
 from .results import Outcome
 
@@ -53,6 +54,7 @@ class Keeper(wiring.Component):
     placed, group, entry, places : strobe: what ``group`` becomes for everybody; and for each port
     running : a bit a group: its contributions count
     order, order_valid, order_ready : an order, and which ports are to take it, and do
+    clears : marks are being taken back: what ``order`` says is not yet so at all ports
     slot, marked, settled : a slot, its marks, and what each block is settled for, combinational
     settle, settle_valid, settle_ready : sets what ``slot`` is settled for, in all blocks
     failed : stream of :class:`Outcome` of jobs that were aborted
@@ -75,6 +77,7 @@ class Keeper(wiring.Component):
             "order": Out(Order),
             "order_valid": Out(ports),
             "order_ready": In(ports),
+            "clears": Out(1),
             "slot": Out(SLOT_BITS),
             "marked": In(data.ArrayLayout(PHASE_BITS, ports)),
             "settled": In(data.ArrayLayout(Settled, len(nodes.blocks))),
@@ -99,6 +102,8 @@ class Keeper(wiring.Component):
         # The group that is looked at, and the slot of it, from 0.
         group, at, entry = Signal(GROUP_BITS), Signal(SLOT_BITS + 1), Signal(GroupEntry)
         slot = Signal(SLOT_BITS)
+        # Where the round was when a command or an abort came.
+        round_group, round_at = Signal.like(group), Signal.like(at)
         now = Signal(32)
         m.d.sync += now.eq(now + 1)
         m.d.comb += [
@@ -138,6 +143,11 @@ class Keeper(wiring.Component):
         order = Signal(Order, reset_less=True)
         m.d.comb += self.order.eq(order)
         ordered = ~(pending & ~self.order_ready).any()
+        # A mark is there for all to see in the third cycle behind its order.
+        clears = pending.any() & order.clear
+        still = delayed(m, clears, 1, name="clears", reset=True)
+        m.d.comb += self.clears.eq(
+            clears | still | delayed(m, still, 1, name="still_clears", reset=True))
 
         wait_write, wait_read = waits.write_port(), waits.read_port()
         m.d.comb += [
@@ -154,6 +164,7 @@ class Keeper(wiring.Component):
         with m.FSM():
             with m.State("Next"):
                 # Where the round goes on; commands and aborts come between two slots.
+                m.d.sync += [round_group.eq(group), round_at.eq(at)]
                 with m.If(self.commands.valid & ~self.commands.ready):
                     m.d.sync += [group.eq(command.group), at.eq(0)]
                     m.next = "Command"
@@ -198,10 +209,9 @@ class Keeper(wiring.Component):
 
             with m.State("Command"):
                 m.d.comb += ends.eq(1)
-                m.next = "Next"
+                m.next = "Resume"
                 with m.If(~in_range):
                     m.d.comb += self.status.eq(GroupStatus.BAD_GROUP)
-                    m.d.sync += group.eq(0)
                 with m.Elif(command.operation == GroupOperation.START):
                     with m.If(runs):
                         m.d.comb += self.status.eq(GroupStatus.RUNNING)
@@ -250,7 +260,7 @@ class Keeper(wiring.Component):
                     with m.If(at == last):
                         m.d.comb += ends.eq(1)
                         m.d.sync += self.running.bit_select(group, 1).eq(1)
-                        m.next = "Next"
+                        m.next = "Resume"
 
             with m.State("Flush look"):
                 m.d.comb += look.eq(1)
@@ -271,11 +281,11 @@ class Keeper(wiring.Component):
                 with m.Else():
                     m.d.comb += ends.eq(1)
                     m.d.comb += self.status.eq(GroupStatus.BAD_OFFSET)
-                    m.next = "Next"
+                    m.next = "Resume"
             with m.State("Ordered"):
                 with m.If(ordered):
                     m.d.comb += ends.eq(1)
-                    m.next = "Next"
+                    m.next = "Resume"
 
             with m.State("Abort"):
                 # A result that cannot be sent again was one, and stays so.
@@ -286,7 +296,7 @@ class Keeper(wiring.Component):
                 ]
                 m.next = "Aborted"
                 with m.If(~runs | (failed.turn.life != entry.life)):
-                    m.next = "Next"
+                    m.next = "Resume"
                 with m.Elif(~failed.again):
                     m.d.sync += pending.eq(context.members)
             with m.State("Aborted"):
@@ -297,7 +307,11 @@ class Keeper(wiring.Component):
                 ]
                 with m.If(ordered):
                     m.d.comb += self.aborted.valid.eq(1)
-                    m.next = "Next"
+                    m.next = "Resume"
+
+            with m.State("Resume"):
+                m.d.sync += [group.eq(round_group), at.eq(round_at)]
+                m.next = "Next"
         return m
 
     def _elaborate_start(self, m, group, entry, command):

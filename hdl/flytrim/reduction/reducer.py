@@ -9,13 +9,13 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ..admission import meta_layout
 from ..fp32.element import ElementType
 from ..fp32.tree import ReductionTree
-from ..group import OFFSET_BITS, SLOT_BITS, Aborted, GroupCommand, Straggler
+from ..group import GROUP_BITS, OFFSET_BITS, SLOT_BITS, Aborted, GroupCommand, Straggler
 from ..logic import delayed, select
 from ..packet import Packet
 from ..shared import copies
 from ..stream import Queue
 from .arrivals import Arrivals
-from .child import PHASE_BITS, Job, Result, Settled
+from .child import PHASE_BITS, GroupEntry, Job, Result, Settled
 from .keeper import Keeper
 from .nodes import Nodes
 from .results import Outcome, Results
@@ -60,6 +60,8 @@ class Reducer(wiring.Component):
     -------
     payload, meta : of each port's trimmer
     commands, status : of groups, as :class:`Keeper` takes them
+    placed, group, entry : strobe: ``entry`` becomes that of ``group``
+    running : a bit a group: its results count
     room : a bit a port: for a result of a whole slot and ``in_flight`` beats
     records, beats : lanes of each port: :class:`Result`, and its payload later
     outcomes : lane of :class:`Outcome` of each block that leads
@@ -83,6 +85,10 @@ class Reducer(wiring.Component):
             "meta": In(lane(meta_layout(config.port))).array(ports),
             "commands": In(stream.Signature(GroupCommand)),
             "status": Out(4),
+            "placed": Out(1),
+            "group": Out(GROUP_BITS),
+            "entry": Out(GroupEntry),
+            "running": Out(config.groups),
             "room": In(ports),
             "records": Out(lane(Result)).array(ports),
             "beats": Out(lane(Packet(config.width))).array(ports),
@@ -115,10 +121,13 @@ class Reducer(wiring.Component):
         m.d.comb += [
             self.status.eq(keeper.status),
             self.in_use.eq(keeper.in_use),
+            *(getattr(self, name).eq(getattr(keeper, name))
+              for name in ("placed", "group", "entry", "running")),
             scheduler.room.eq(self.room),
-            *(each.placed.eq(keeper.placed) for each in (arrivals, *slots, *results.values())),
-            *(each.group.eq(keeper.group) for each in (arrivals, *slots, *results.values())),
-            *(each.entry.eq(keeper.entry) for each in (arrivals, *results.values())),
+            *(getattr(each, name).eq(getattr(keeper, name)) for name in ("placed", "group")
+              for each in (arrivals, scheduler, *slots, *results.values())),
+            *(each.entry.eq(keeper.entry) for each in (arrivals, scheduler, *results.values())),
+            *(each.running.eq(keeper.running) for each in (scheduler, *slots, *results.values())),
         ]
         for port, each in enumerate(slots):
             self._connect_port(m, port, each, arrivals, scheduler, keeper)
@@ -137,7 +146,6 @@ class Reducer(wiring.Component):
         asked = again.i.payload
         m.d.comb += [
             slots.place.eq(keeper.places[port]),
-            slots.running.eq(keeper.running),
             slots.orders.valid.eq(keeper.order_valid[port]),
             slots.orders.payload.eq(keeper.order),
             keeper.order_ready[port].eq(slots.orders.ready),
@@ -194,6 +202,8 @@ class Reducer(wiring.Component):
         m.d.comb += [
             keeper.settle_ready.eq(Cat(ready).all()),
             arrivals.slot.eq(keeper.slot),
+            arrivals.clears.eq(keeper.clears),
+            arrivals.cleared.eq(keeper.order.turn.slot),
             keeper.marked.eq(arrivals.marked),
         ]
 

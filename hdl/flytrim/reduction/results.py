@@ -45,7 +45,8 @@ class Results(wiring.Component):
 
     The record of a result leaves 2 cycles behind the job's first step, so that headers can be made
     meanwhile; its beats leave ``latency`` + 1 cycles behind theirs. A result that is sent again
-    comes from memory in the time that the tree would take, so beats are never out of order.
+    comes from memory in the time that the tree would take, so beats are never out of order. If the
+    next one of its slot is just being made, it ends as a bad one, and is no outcome.
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ class Results(wiring.Component):
     -------
     step : lane of :class:`Step` that this block leads
     placed, group, entry : strobe: ``entry`` becomes that of ``group``
+    running : a bit a group: its jobs count
     records : of each port, for the step's slot
     present, controls : to the tree, a cycle behind the step
     sound : a bit a port, a cycle behind the step: parity of its beat holds
@@ -73,6 +75,7 @@ class Results(wiring.Component):
             "placed": In(1),
             "group": In(GROUP_BITS),
             "entry": In(GroupEntry),
+            "running": In(config.groups),
             "records": In(data.ArrayLayout(ChildRecord, config.ports)),
             "present": Out(config.ports),
             "controls": Out(Controls),
@@ -115,7 +118,8 @@ class Results(wiring.Component):
                 first.controls.operation.eq(entry.data.context.operation),
                 first.controls.type.eq(entry.data.context.type),
                 first.stored.eq(stored.data),
-                first.alive.eq(entry.data.life == self.step.payload.job.turn.life),
+                first.alive.eq((entry.data.life == self.step.payload.job.turn.life)
+                               & self.running.bit_select(self.step.payload.job.turn.group, 1)),
             ]
         absent = Cat(first.records[port].absent for port in range(config.ports))
         m.d.comb += [
@@ -164,6 +168,7 @@ class Results(wiring.Component):
                     present[port] & first.records[port].ce for port in ports).any()),
                 second.result.missing.eq(first.members & ~present),
                 second.result.group.eq(job.turn.group),
+                second.result.life.eq(job.turn.life),
                 second.result.offset.eq(job.turn.offset),
             ]
         return second, second_valid, sound
@@ -202,7 +207,13 @@ class Results(wiring.Component):
         write, read = beats.write_port(), beats.read_port()
         bits = config.slot_beats.bit_length() - 1
         out, out_valid = self.beat.payload, self.beat.valid
-        spoilt, damaged = Signal(), Signal()
+        spoilt, damaged, gone = Signal(), Signal(), Signal()
+        # A sum just before it has taken the place of a result that is sent again.
+        known = kept.read_port(domain="comb")
+        m.d.comb += [
+            known.addr.eq(now.turn.slot),
+            gone.eq(now.again & (known.data.offset != now.turn.offset)),
+        ]
         m.d.comb += [
             read.addr.eq(Cat(before.index[:bits], before.turn.slot)),
             write.addr.eq(Cat(now.index[:bits], now.turn.slot)),
@@ -215,7 +226,7 @@ class Results(wiring.Component):
             out.count.eq(now.count),
             out.last.eq(now.end),
             damaged.eq(Mux(now.again, (parity_of(read.data.data) != read.data.parity) & now.beat,
-                           now.damaged) | (spoilt & ~now.first)),
+                           now.damaged) | gone | (spoilt & ~now.first)),
             out.error.eq(now.end & damaged),
         ]
         raised, all_raised = Signal(5), Signal(5)
@@ -227,7 +238,7 @@ class Results(wiring.Component):
         outcome, note = self.outcome.payload, kept.write_port()
         made = now.sound & ~damaged
         m.d.comb += [
-            self.outcome.valid.eq(valid & now.last & (~now.again | now.sound)),
+            self.outcome.valid.eq(valid & now.last & (~now.again | now.sound & ~gone)),
             outcome.turn.eq(now.turn),
             outcome.node.eq(now.node),
             outcome.done.eq(made & ~now.again),

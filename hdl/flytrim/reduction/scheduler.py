@@ -2,12 +2,13 @@
 """Scheduler: which slots are read when, so that no two jobs need a block of ports at once."""
 
 from amaranth import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..group import GROUP_BITS
 from ..logic import select
 from ..stream import RoundRobin
-from .child import Job, Step
+from .child import LIFE_BITS, GroupEntry, Job, Step
 
 __all__ = ["Scheduler"]
 
@@ -19,7 +20,8 @@ class Scheduler(wiring.Component):
     which has chosen it among those offered, in turn. Where a node and one below it both wait, they
     take turns, too: so a job of all ports is not kept off by those of quarters, nor they by it.
 
-    A job starts only when every port it goes to has room for its result. Latency 1 cycle.
+    A job starts only when every port it goes to has room for its result. One of a group that was
+    stopped makes none and needs no room, so it is soon out of the way of others. Latency 1 cycle.
 
     Parameters
     ----------
@@ -28,6 +30,8 @@ class Scheduler(wiring.Component):
 
     Members
     -------
+    placed, group, entry : strobe: ``entry`` becomes that of ``group``
+    running : a bit a group: its jobs count
     jobs, again : streams of :class:`Job` of each port: results to be made, or to be sent again
     room : a bit a port: there is room for a result of a whole slot
     hold : a bit a block: it is to start none
@@ -38,6 +42,10 @@ class Scheduler(wiring.Component):
         self._config, self._nodes = config, nodes
         jobs = In(stream.Signature(Job)).array(config.ports)
         super().__init__({
+            "placed": In(1),
+            "group": In(GROUP_BITS),
+            "entry": In(GroupEntry),
+            "running": In(config.groups),
             "jobs": jobs, "again": jobs,
             "room": In(config.ports),
             "hold": In(len(nodes.blocks)),
@@ -52,7 +60,8 @@ class Scheduler(wiring.Component):
             Signal(n, name=name) for name, n in (
                 ("free", len(nodes.blocks)), ("wants", len(nodes)), ("starts", len(nodes)),
                 ("turn", len(nodes))))
-        chosen = {lead: self._choose(m, lead, wants, starts) for lead in nodes.leads}
+        dead = self._find_dead(m)
+        chosen = {lead: self._choose(m, lead, dead, wants, starts) for lead in nodes.leads}
         for node in nodes:
             k = node.number
             above = [other.number for other in nodes if other.above(node)]
@@ -69,19 +78,37 @@ class Scheduler(wiring.Component):
             self._run(m, block, chosen, starts, free)
         return m
 
-    def _choose(self, m, lead, wants, starts):
+    def _find_dead(self, m):
+        """Of each port's two sources: its job has waited, and is of no life that its group runs."""
+        m.submodules.lives = lives = memory.Memory(
+            shape=LIFE_BITS, depth=max(2, self._config.groups), init=[])
+        write = lives.write_port()
+        m.d.comb += [write.addr.eq(self.group), write.data.eq(self.entry.life),
+                     write.en.eq(self.placed)]
+        dead = [Signal(2, name=f"dead_{port}") for port in range(self._config.ports)]
+        for bits, *sources in zip(dead, self.jobs, self.again, strict=True):
+            for bit, source in zip(bits, sources, strict=True):
+                life, turn = lives.read_port(domain="comb"), source.payload.turn
+                m.d.comb += life.addr.eq(turn.group)
+                # A cycle late, of a job that stays: the look is on nobody's way.
+                m.d.sync += bit.eq(source.valid & ~source.ready & (
+                    ~self.running.bit_select(turn.group, 1) | (life.data != turn.life)))
+        return dead
+
+    def _choose(self, m, lead, dead, wants, starts):
         """The job that a block is to lead next."""
         led = self._nodes.led_by(lead)
         sources = [source for port in led[0].ports
                    for source in (self.jobs[port], self.again[port])]
+        needless = [bit for port in led[0].ports for bit in dead[port]]
         m.submodules[f"turns_{lead}"] = turns = RoundRobin(len(sources))
         served = Cat(starts[node.number] for node in led).any()
         job = Signal(Job, name=f"job_{lead}")
         m.d.comb += [
             turns.requests.eq(Cat(
                 source.valid & source.payload.node.matches(*(node.number for node in led))
-                & ~(source.payload.ports & ~self.room).any() & ~self.hold[lead]
-                for source in sources)),
+                & (needs_none | ~(source.payload.ports & ~self.room).any()) & ~self.hold[lead]
+                for source, needs_none in zip(sources, needless, strict=True))),
             turns.served.eq(served),
             job.eq(select(zip(turns.grant, (source.payload.as_value() for source in sources),
                               strict=True))),

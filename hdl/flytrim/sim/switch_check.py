@@ -1,24 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds what left a switch against its model, as far as the model, which knows no time, can tell.
 
-A contribution counts where the offset a window before it is finished, and a copy is answered where
-its own offset is. What of frames of different ports is first is a matter of cycles. So a result
-must leave where its offset is in the first window, or where all contributions to it began when a
-result of the offset a window before had been seen to leave. Any other may leave; what may leave
-must be what the model says, and no more often than its port contributed.
+Every frame is forwarded as it must be, or lacked room. Of results, the contributions to an offset
+decide: they count where the offset a window before is finished. So a result
+
+* may leave where its offset is in the first window, or that of the offset a window before has left;
+* must leave where each child sent its contribution in the first window, or behind that;
+* has the bits that the model makes of the contributions that count; of copies that differ, which
+  one counts is told by when it came, or any of them may;
+* leaves every child's port once, and again at most as often as that child sent copies; it may be
+  marked bad then, where the next result of its slot takes its place meanwhile.
+
+What left beyond that is a difference, as is what did not leave that must.
 """
 
+import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..model import Flow, NicModel, SwitchModel
+from ..model import NicModel
 from ..verdict import Verdict
 from .compare import Difference
+from .departures import Departures
+from .forwarded import Forwarded
+from .result_maker import PSNS, ResultMaker
 
-__all__ = ["Arrival", "SwitchCheck"]
+__all__ = ["Agreed", "Arrival", "SwitchCheck"]
 
-_PSNS = 1 << 24
+_CONGESTED = 3
+#: Choices of copies that are tried.
+_CHOICES = 64
+#: Copies of a port that are never too many to be answered, whenever they come.
+_ANSWERED = 8
 
 
 class Arrival(NamedTuple):
@@ -30,32 +44,65 @@ class Arrival(NamedTuple):
     frame: bytes
 
 
-class _Left(NamedTuple):
-    """A frame that leaves a port."""
+class _Packet(NamedTuple):
+    """A contribution, and what the result depends on of it."""
 
-    port: int
+    cycle: int
     frame: bytes
-    error: bool = False
+    bits: tuple
 
 
 @dataclass
 class _Slot:
-    """What comes for an offset of a group: by port, (cycle, payload, ECN) of each packet."""
+    """What comes for an offset of a group, by port, and the cycle in which its result had left."""
 
     packets: dict = field(default_factory=lambda: defaultdict(list))
-    #: What leaves, if something does, by port.
-    results: dict = field(default_factory=dict)
-    #: The cycle in which a result was first seen to leave.
-    seen: int | None = None
+    finished: int | None = None
 
     @property
-    def start(self):
-        return min(packet[0] for own in self.packets.values() for packet in own)
+    def whole(self):
+        """The first cycle in which every child had begun to contribute."""
+        return max(own[0].cycle for own in self.packets.values())
 
     @property
-    def changed(self):
-        """Whether a port's packets differ: so the result's bits depend on which of them counts."""
-        return any(len({packet[1:] for packet in own}) > 1 for own in self.packets.values())
+    def steady(self):
+        """Whether lengths cannot make it fail: so what comes first counts for good."""
+        return len({len(packet.bits[0]) for own in self.packets.values() for packet in own}) == 1
+
+    def counting(self, opened, closed):
+        """By port the packets that may count, where the offset a window before was finished.
+
+        That was behind the cycle ``opened``, and in the cycle ``closed`` at the latest.
+        """
+        found = {}
+        for port, own in sorted(self.packets.items()):
+            late = [packet for packet in own if packet.cycle >= opened]
+            sure = [n for n, packet in enumerate(late, 1) if packet.cycle > closed]
+            found[port] = late[:sure[0]] if sure and self.steady else late
+        return found
+
+
+@dataclass
+class Agreed:
+    """What left, all of it as it must.
+
+    ``forwarded`` frames, and ``no_room``, those that were to be forwarded and lacked room. By port,
+    ``results``. ``finished`` is the slots of each group that made a result. Of the results
+    ``certain`` had to leave; ``by_order`` depend on the order of frames, but not their bits; the
+    bits of ``unchecked`` do, too; ``spoilt`` were overwritten while they were sent again, and are
+    marked bad. ``latency`` has the cycles from the last beat of the last
+    contribution to the first beat of the result, by group, where nothing came twice.
+    """
+
+    forwarded: int = 0
+    no_room: int = 0
+    results: Counter = field(default_factory=Counter)
+    finished: Counter = field(default_factory=Counter)
+    certain: int = 0
+    by_order: int = 0
+    unchecked: int = 0
+    spoilt: int = 0
+    latency: dict = field(default_factory=lambda: defaultdict(list))
 
 
 class SwitchCheck:
@@ -69,130 +116,137 @@ class SwitchCheck:
 
     Attributes
     ----------
-    reduced : list of Counter
-        By port, ``frames`` that are trimmed, and ``bounds``: those of them longer than a slot.
+    reasons : list of Counter
+        By port, frames by the reason that the model gives.
+    bounds : list of int
+        By port, packets of children that are longer than a slot.
     """
 
     def __init__(self, setup, arrivals):
-        config = setup.config
-        self._groups = setup.groups
-        self._model = SwitchModel(config.ports, groups=config.groups, sum=config.sum,
-                                  slot_bytes=config.slot_bytes, max_frame=config.max_frame)
-        self._model.configure(setup.groups, setup.forward)
-        self.reduced = [Counter() for _ in range(config.ports)]
-        self._forwarded, self._slots = Counter(), defaultdict(_Slot)
-        contributions = self._sort(config, arrivals)
-        # By rising offset no window is in the way of what can be reduced at all.
-        for (number, offset), port, frame in sorted(contributions, key=lambda each: each[:2]):
-            self._slots[number, offset].results |= self._model.receive(port, frame)
+        config = self._config = setup.config
+        self._groups, self._maker = setup.groups, ResultMaker(setup)
+        ports = range(config.ports)
+        self.reasons, self.bounds = [Counter() for _ in ports], [0] * config.ports
+        self._forwarded = Forwarded(config, setup.forward)
+        self._slots = defaultdict(_Slot)
+        self._children = [[(number, child) for number, group in enumerate(setup.groups)
+                           for child in group.children if child.port == port] for port in ports]
+        self._copies = Counter()
+        judges = [NicModel([child.flow for _, child in own], config.max_frame)
+                  for own in self._children]
+        for arrival in arrivals:
+            self._sort(arrival, judges[arrival.port].judge(arrival.frame))
 
-    def _sort(self, config, arrivals):
-        """Put frames to their slots or to where they leave; (slot, port, frame) of the former."""
-        children = [[(number, child) for number, group in enumerate(self._groups)
-                     for child in group.children if child.port == port]
-                    for port in range(config.ports)]
-        judges = [NicModel([child.flow for _, child in own], config.max_frame) for own in children]
-        contributions = []
-        for port, _, cycle, frame in arrivals:
-            judged = judges[port].judge(frame)
-            if judged.verdict is not Verdict.TRIM:
-                self._forwarded.update(_Left(to, left, judged.error)
-                                       for to, left in self._model.receive(port, frame))
-                continue
-            self.reduced[port]["frames"] += 1
-            if judged.length > config.slot_bytes:
-                self.reduced[port]["bounds"] += 1
-                continue
-            number, child = children[port][judged.flow]
-            key = number, (judged.psn - child.start_psn) % _PSNS
-            self._slots[key].packets[port].append((cycle, judged.payload, judged.ecn))
-            contributions.append((key, port, frame))
-        return contributions
+    def _sort(self, arrival, judged):
+        port, _, cycle, frame = arrival
+        self.reasons[port][judged.reason] += 1
+        self._forwarded.add(arrival, judged)
+        if judged.verdict is not Verdict.TRIM:
+            return
+        if judged.length > self._config.slot_bytes:
+            self.bounds[port] += 1
+            return
+        number, child = self._children[port][judged.flow]
+        slot = self._slots[number, (judged.psn - child.start_psn) % PSNS]
+        self._copies[port] += port in slot.packets
+        slot.packets[port].append(
+            _Packet(cycle, frame, (judged.payload, judged.ecn == _CONGESTED)))
 
-    def compare(self, frames, overflows):
-        """Hold the frames that left against what may.
+    def compare(self, frames):
+        """Hold the frames that left against what may: :class:`Agreed`, or :class:`Difference`.
 
         Parameters
         ----------
         frames : list of flytrim.sim.fabric.Left
-        overflows : int
-            Frames to be forwarded that the switch says there was no room for.
-
-        Returns a dict of frames that left: ``forwarded``; ``results`` that had to leave;
-        ``results_by_order`` that had not to, with the right bits; ``results_unchecked`` whose bits
-        depend on the order, too. And ``no_room``: frames that were to be forwarded and did not
-        leave. Raises :class:`Difference`.
         """
-        found = Counter(_Left(left.port, left.frame, left.error) for left in frames)
-        first = {}
-        for left in frames:
-            first.setdefault(_Left(left.port, left.frame), left.first)
-        for slot in self._slots.values():
-            slot.seen = min((first[key] for key in map(_left, slot.results.items())
-                             if key in first), default=None)
-        figures = Counter(forwarded=0, no_room=0, results=0, results_by_order=0,
-                          results_unchecked=0)
-        for key, count in self._forwarded.items():
-            figures["forwarded"] += _take(found, key, min(count, found[key]))
-        figures["no_room"] = self._forwarded.total() - figures["forwarded"]
-        if figures["no_room"] != overflows:
-            raise Difference(None, "frames to be forwarded that did not leave",
-                             f"{overflows}, as the counters of overflow say", figures["no_room"])
-        for key, slot in sorted(self._slots.items()):
-            if slot.changed:
-                figures["results_unchecked"] += self._take_any(found, *key)
-            else:
-                self._take_results(found, *key, slot, figures)
-        for left in found:
-            raise Difference(None, f"port {left.port}", "no such frame to leave", left.frame.hex())
-        return dict(figures)
+        departures, agreed = Departures(frames), Agreed()
+        self._forwarded.take(departures)
+        agreed.forwarded, agreed.no_room = self._forwarded.left, self._forwarded.lacking
+        # By rising offset: of the one a window before it is known then whether it was finished.
+        for (number, offset), slot in sorted(self._slots.items()):
+            if set(slot.packets) == set(self._groups[number].ports):
+                self._take_results(departures, agreed, number, offset, slot)
+        for leaving in departures.rest():
+            raise Difference(None, f"port {leaving.port}", "no such frame to leave",
+                             leaving.frame.hex())
+        return agreed
 
-    def _take_results(self, found, number, offset, slot, figures):
-        """Results whose bits are known."""
-        counts = {left: found[left] for left in map(_left, slot.results.items())}
-        must = self._must_leave(number, offset, slot) or any(counts.values())
-        for left, count in counts.items():
-            most = len(slot.packets[left.port])
-            if not must <= count <= most:
-                raise Difference(
-                    None, f'group "{self._groups[number].name}", offset {offset}, port {left.port}',
-                    f"result {left.frame.hex()} {'1 to ' if most > 1 else ''}{most} times",
-                    f"it {count} times")
-            _take(found, left, count)
-        sure = len(counts) if self._must_leave(number, offset, slot) else 0
-        figures["results"] += sure
-        figures["results_by_order"] += sum(counts.values()) - sure
+    def _take_results(self, departures, agreed, number, offset, slot):
+        """Results of an offset that every child contributed to."""
+        opened = closed = -1
+        if offset >= (window := self._groups[number].window):
+            before = self._slots.get((number, offset - window))
+            if before is None or before.finished is None:
+                return
+            opened, closed = before.whole, before.finished
+        counting = slot.counting(opened, closed)
+        choices = [dict(zip(counting, each, strict=True)) for each in itertools.islice(
+            itertools.product(*({packet.bits: packet.frame for packet in own}.values()
+                                for own in counting.values())), _CHOICES + 1)]
+        if len(choices) > _CHOICES:
+            self._take_any(departures, agreed, number, offset, slot)
+            return
+        made = [self._maker.make(number, offset, choice) for choice in choices]
+        certain = bool(choices) and all(made) and all(
+            own[-1].cycle > closed for own in slot.packets.values())
+        left = next((each for each in made if any(map(departures.count, each))), None)
+        if left is None and not certain:
+            return
+        left = left or made[0]
+        times = {leaving: departures.take_all(leaving) for leaving in left}
+        slot.finished = min((last for each in times.values() for _, last in each), default=None)
+        for leaving, each in times.items():
+            spoilt = self._take_spoilt(departures, number, offset, leaving.port)
+            self._check_count(number, offset, leaving, len(each), len(spoilt))
+            agreed.results[leaving.port] += len(each) + len(spoilt)
+            agreed.certain += certain
+            agreed.by_order += len(each) - certain
+            agreed.spoilt += len(spoilt)
+        agreed.finished[number] += 1
+        if all(len(own) == 1 for own in slot.packets.values()):
+            agreed.latency[number].append(min(each[0][0] for each in times.values()) - max(
+                packet.cycle + self._beats(packet.frame) - 1
+                for own in slot.packets.values() for packet in own))
 
-    def _must_leave(self, number, offset, slot):
-        """Whether the contributions count, whatever the order of frames."""
-        window = self._groups[number].window
-        if offset < window:
-            return True
-        before = self._slots.get((number, offset - window))
-        return before is not None and before.seen is not None and slot.start > before.seen
+    def _check_count(self, number, offset, leaving, whole, spoilt):
+        """A result leaves once, and again for each copy that comes behind it and is answered."""
+        slot = self._slots[number, offset]
+        own = slot.packets[leaving.port]
+        least, most = 1, len(own) - spoilt
+        if (slot.finished is not None and slot.steady and not self._overwritten(number, offset)
+                and self._copies[leaving.port] <= _ANSWERED):
+            least += sum(packet.cycle > slot.finished for packet in own)
+        if not least <= whole <= most:
+            times = f"{least} to {most}" if least < most else most
+            raise Difference(
+                None, f'group "{self._groups[number].name}", offset {offset}, port {leaving.port}',
+                f"the result {leaving.frame.hex()} {times} times", f"it {whole} times")
 
-    def _take_any(self, found, number, offset):
-        """Results of an offset whatever their bits, told by their PSN; how many."""
-        count = 0
-        for child in self._groups[number].children:
-            header = child.header
-            judge = NicModel([Flow("result", header.src, header.dst, header.dqpn,
-                                   header.udp_dport)])
-            psn = (header.psn + offset) % _PSNS
-            for left in [left for left in found if left.port == child.port]:
-                if judge.judge(left.frame).psn == psn:
-                    count += _take(found, left, found[left])
-        return count
+    def _overwritten(self, number, offset):
+        """Whether all children contribute what takes the place of this offset's result."""
+        after = self._slots.get((number, offset + 2 * self._groups[number].window))
+        return after is not None and set(after.packets) == set(self._groups[number].ports)
 
+    def _take_spoilt(self, departures, number, offset, port):
+        """Results that were overwritten while they were sent again: marked bad, of any bits."""
+        if len(self._slots[number, offset].packets[port]) < 2 or not self._overwritten(
+                number, offset):
+            return []
+        marked = [leaving for leaving in departures.rest() if leaving.error]
+        return [time for leaving in self._maker.told(number, offset, port, marked)
+                for time in departures.take_all(leaving)]
 
-def _left(result):
-    port, frame = result
-    return _Left(port, frame)
+    def _take_any(self, departures, agreed, number, offset, slot):
+        """Results of an offset whatever their bits, told by their headers."""
+        times = []
+        for port in self._groups[number].ports:
+            own = [time for leaving in self._maker.told(number, offset, port, departures.rest())
+                   for time in departures.take_all(leaving)]
+            agreed.unchecked += len(own)
+            agreed.results[port] += len(own)
+            times += own
+        slot.finished = min((last for _, last in times), default=None)
+        agreed.finished[number] += bool(times)
 
-
-def _take(found, left, count):
-    """Remove so many of those that are not accounted for yet; ``count``."""
-    found[left] -= count
-    if not found[left]:
-        del found[left]
-    return count
+    def _beats(self, frame):
+        return -(-len(frame) // self._config.lanes)

@@ -6,9 +6,11 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import cypcap
 
+from ..config import MAX_PORTS
 from ..driver import DeviceError, Switch
 from ..errors import InputError
 from ..verdict import Reason
@@ -17,8 +19,9 @@ from .capture import Writer
 from .compare import Difference
 from .fabric import Fabric, SimulationError
 from .switch_check import Arrival, SwitchCheck
+from .switch_counts import check_counts, read_counts
 
-__all__ = ["run_switch"]
+__all__ = ["Played", "play", "run_switch"]
 
 #: Cycles between two reports of progress.
 _STEP = 100_000
@@ -26,6 +29,8 @@ _STEP = 100_000
 _LONGER = 4
 #: Cycles that anything may take beside that.
 _REST = 100_000
+#: Cycles in which a slot is looked at.
+_ROUND = 3
 
 
 def run_switch(captures, setup, out, *, say=None, progress=None):
@@ -38,7 +43,8 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
     setup : flytrim.groups.SwitchFile
         The switch, its flows and its groups.
     out : path
-        Folder for ``port0.pcap`` and so on, and ``report.json``; made where missing.
+        Folder for ``tx0.pcap`` and so on, what left each port, and ``report.json``; made where
+        missing.
     say, progress : callable or None
         Take a sentence when there is something to wait for; the number of frames done, now and
         then.
@@ -49,45 +55,79 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
     config = setup.config
     program = build_fabric(config, device_verilog(config, "switch"), say=say)
     with _folder(out) as folder, Fabric(program) as fabric:
-        try:
-            fabric.reset()
-            switch = Switch(fabric)
-            switch.configure(setup)
-            start = fabric.run(0).cycle
-            arrivals = [*_arrivals(captures, config.lanes, start)]
-            frames, ran = _replay(fabric, arrivals, config, start, progress)
-            counters = switch.counters()
-            groups = [switch.group_counters(number) for number in range(len(setup.groups))]
-            overflows = [switch.port(port).counters().reasons[Reason.OVERFLOW].frames
-                         for port in range(config.ports)]
-        except (SimulationError, DeviceError) as error:
-            raise Difference(None, "simulation", "to run to its end", str(error)) from None
-        check = SwitchCheck(setup, arrivals)
-        for port, (count, reduced) in enumerate(zip(counters.ports, check.reduced, strict=True)):
-            told = count.contributions + count.duplicates + count.out_of_window + count.bounds
-            if (told, count.bounds) != (reduced["frames"], reduced["bounds"]):
-                raise Difference(None, f"counters of port {port}",
-                                 f"{reduced['frames']} packets of children, {reduced['bounds']} "
-                                 f"of them longer than a slot", f"{told} and {count.bounds}")
-        checked = check.compare(frames, sum(overflows[port] for port in setup.forward))
-        figures = {
-            "device": {"width": config.width, "ports": config.ports, "clock_mhz": setup.clock_mhz},
-            "cycles": max((left.last for left in frames), default=ran.cycle) + 1 - start,
-            "ports": [{
-                "capture": str(captures[port].path) if port < len(captures) else None,
-                "frames_in": captures[port].frames if port < len(captures) else 0,
-                "frames_out": sum(left.port == port for left in frames),
-                "beats_in": ran.beats_in[port], "beats_out": ran.beats_out[port],
-                "overflow": overflows[port], **count._asdict()}
-                for port, count in enumerate(counters.ports)],
-            "groups": [{"name": group.name, **count._asdict()}
-                       for group, count in zip(setup.groups, groups, strict=True)],
-            "slots_waiting": counters.in_use,
-            "checked": checked,
-        }
-        _write(folder, frames, start, setup, figures)
+        played = play(fabric, captures, setup, progress)
+        check = SwitchCheck(setup, played.arrivals)
+        agreed = check.compare(played.frames)
+        check_counts(played.counts, setup, check, agreed)
+        figures = _figures(captures, setup, played, agreed)
+        _write(folder, played, setup, figures)
         _place(folder, Path(out))
     return figures
+
+
+class Played(NamedTuple):
+    """What entered and left a switch, what it has counted, and the last :class:`Ran`."""
+
+    arrivals: list
+    frames: list
+    counts: object
+    ran: object
+
+    @property
+    def start(self):
+        """The cycle in which the first frames enter."""
+        return min(arrival.cycle for arrival in self.arrivals)
+
+
+def play(fabric, captures, setup, progress=None):
+    """Set a switch up after reset, and let the captures enter: :class:`Played`.
+
+    Raises :class:`~flytrim.sim.compare.Difference` where it does not come to rest, breaks a rule of
+    its ports, or does not answer software.
+    """
+    try:
+        fabric.reset()
+        switch = Switch(fabric)
+        switch.configure(setup)
+        start = fabric.run(0).cycle
+        arrivals = [*_arrivals(captures, setup.config.lanes, start)]
+        frames, ran = _replay(fabric, arrivals, setup.config, start, progress)
+        return Played(arrivals, frames, read_counts(switch, setup), ran)
+    except (SimulationError, DeviceError) as error:
+        raise Difference(None, "simulation", "to run to its end", str(error)) from None
+
+
+def _figures(captures, setup, played, agreed):
+    """What ``report.json`` holds."""
+    config, ran, counts = setup.config, played.ran, played.counts
+    end = max((left.last for left in played.frames), default=ran.cycle) + 1
+    return {
+        "device": {"width": config.width, "ports": config.ports, "clock_mhz": setup.clock_mhz},
+        "cycles": end - played.start,
+        "ports": [{
+            "capture": str(captures[port].path) if port < len(captures) else None,
+            "frames_in": captures[port].frames if port < len(captures) else 0,
+            "frames_out": sum(left.port == port for left in played.frames),
+            "beats_in": ran.beats_in[port], "beats_out": ran.beats_out[port],
+            "forward": setup.forward.get(port),
+            "reasons": {str(reason): count for reason, count in counts.reasons[port].items()
+                        if count and reason is not Reason.NONE},
+            **count._asdict()}
+            for port, count in enumerate(counts.switch.ports)],
+        "groups": [{"name": group.name, "op": group.op, "dtype": group.dtype,
+                    "window": group.window, **count._asdict(),
+                    "latency": _span(agreed.latency[number])}
+                   for number, (group, count) in enumerate(zip(setup.groups, counts.groups,
+                                                               strict=True))],
+        "slots_waiting": counts.switch.in_use,
+        "frames": {"forwarded": agreed.forwarded, "no_room": agreed.no_room,
+                   "results": agreed.certain, "results_by_order": agreed.by_order,
+                   "results_unchecked": agreed.unchecked, "results_spoilt": agreed.spoilt},
+    }
+
+
+def _span(cycles):
+    return {"min_cycles": min(cycles), "max_cycles": max(cycles)} if cycles else None
 
 
 def _arrivals(captures, lanes, start):
@@ -113,7 +153,9 @@ def _replay(fabric, arrivals, config, start, progress):
         if progress:
             progress(sum(arrival.cycle < now for arrival in arrivals))
     ran = _no_faults(fabric.drain(end + _LONGER * config.ports * beats + _REST))
-    return frames + ran.frames, ran
+    # Two rounds of the slots, so that the one that is told of those in use has begun behind it all.
+    rest = _no_faults(fabric.run(ran.cycle + 2 * _ROUND * (config.slots + config.groups)))
+    return frames + ran.frames, rest
 
 
 def _no_faults(ran):
@@ -140,12 +182,12 @@ def _folder(out):
                 out.rmdir()
 
 
-def _write(folder, frames, start, setup, figures):
+def _write(folder, played, setup, figures):
     for port in range(setup.config.ports):
-        writer = Writer(str(folder / f"port{port}.pcap"))
-        for left in frames:
+        writer = Writer(str(folder / f"tx{port}.pcap"))
+        for left in played.frames:
             if left.port == port:
-                seconds = (left.first - start) / (setup.clock_mhz * 1e6)
+                seconds = (left.first - played.start) / (setup.clock_mhz * 1e6)
                 writer.write(cypcap.Pkthdr(seconds, len(left.frame), len(left.frame)), left.frame)
         writer.close()
     (folder / "report.json").write_text(json.dumps(figures, indent=2) + "\n")
@@ -153,7 +195,8 @@ def _write(folder, frames, start, setup, figures):
 
 def _place(folder, out):
     # Those of an earlier run with more ports would pass for this one's.
-    for stale in out.glob("port*.pcap"):
-        stale.unlink()
+    for port in range(MAX_PORTS):
+        if not (folder / f"tx{port}.pcap").exists():
+            (out / f"tx{port}.pcap").unlink(missing_ok=True)
     for path in sorted(folder.iterdir()):
         os.replace(path, out / path.name)
