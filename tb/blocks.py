@@ -34,7 +34,7 @@ from flytrim.telemetry.tally import Tally
 from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
 
-__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
+__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "PATHS", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
            "encapsulator_verilog", "hash_verilog", "pages_verilog", "reassembler_verilog"]
 
@@ -52,6 +52,8 @@ SWITCH_PAGE = {"ports": 3, "groups": 5}
 SWITCH = SwitchConfig(**SWITCH_PAGE, width=64, window=8, slot_bytes=64, types=("fp32", "bf16"),
                       sum="fused", commit=0x89ABCDEF)
 PAGES = 5
+#: Flows of multipath, and their window.
+PATHS = {"paths": 3, "window": 64}
 #: Cycles that a frame is under way before it is stamped.
 AHEAD = 9
 
@@ -136,7 +138,7 @@ def encapsulator_verilog(width):
 
 def reassembler_verilog(config):
     """Verilog of a :class:`Reassembler` alone, top module :data:`TOP`."""
-    return _verilog({"reassembler": Reassembler(config)})
+    return _verilog({"reassembler": Reassembler(config, **PATHS)})
 
 
 def _verilog(blocks):

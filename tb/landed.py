@@ -2,11 +2,12 @@
 """Traffic for the reassembler: senders that behave, go back, lose, double and lie."""
 
 import roce
+from paths import PathSender, path_landing
 from reassembled import GUARD, Message, packets_of
 
 from flytrim.model import Landing
 
-__all__ = ["Traffic", "landing_fields"]
+__all__ = ["Traffic"]
 
 MTU = 256
 #: Transport and kind of message by flow, one after the other.
@@ -14,12 +15,6 @@ _STYLES = (("RC", "SEND"), ("RC", "WRITE"), ("UC", "SEND"), ("UC", "WRITE"), ("R
            ("UD", "SEND"))
 _PAYLOAD = [code for name, code in roce.OPCODES.items()
             if any(kind in name for kind in ("_SEND_", "_WRITE_", "_READ_RESPONSE_"))]
-
-
-def landing_fields(landing):
-    """A landing as the control plane writes it."""
-    return {name: getattr(landing, name)
-            for name in ("responses", "start_psn", "base", "bytes", "address", "stride")}
 
 
 class _Sender:
@@ -77,13 +72,14 @@ class _Sender:
 class Traffic:
     """Turns for a reassembler: (is a command, landing of a flow or packet).
 
-    Buffers of the flows lie side by side, each at any address, with room for guards between them.
+    The first ``paths`` flows are multipath. Buffers of the flows lie side by side, each at any
+    address, with room for guards between them.
     """
 
     def __init__(self, rng, flows, *, sizes=(0, 1, 3, 40, MTU, MTU + 1, 3 * MTU - 2), room=3000,
-                 stride=None):
+                 stride=None, paths=0):
         self.rng, self.flows, self._sizes = rng, flows, sizes
-        self.room, self._stride = room, stride
+        self.room, self._stride, self._paths = max(room, 25_000 if paths else 0), stride, paths
         self._senders = {}
         self._landings = [self._draw(flow) for flow in range(flows)]
 
@@ -95,15 +91,19 @@ class Traffic:
         return 0x7F_F000_0000 + 3 * self.room * flow, 2 * self.room
 
     def _draw(self, flow):
-        rng = self.rng
+        rng, base = self.rng, self.area(flow)[0] + self.rng.randrange(self.room)
+        if flow < self._paths:
+            return path_landing(rng, base, rng.getrandbits(63))
         return Landing(
-            base=self.area(flow)[0] + rng.randrange(self.room),
+            base=base,
             bytes=rng.randrange(self.room // 2, self.room), address=rng.getrandbits(63),
             start_psn=rng.choice((0, 0xFFFFF0, rng.getrandbits(24))),
             stride=rng.choice((0, 800, 800, 1500)) if self._stride is None else self._stride,
             responses=_STYLES[flow % len(_STYLES)][1] == "READ")
 
     def _sender(self, flow):
+        if flow < self._paths:
+            return PathSender(self.rng, flow, self._landings[flow], ("SEND", "WRITE")[flow % 2])
         return _Sender(self.rng, flow, self._landings[flow], *_STYLES[flow % len(_STYLES)],
                        self._sizes)
 
@@ -129,3 +129,5 @@ class Traffic:
                 # Packets of one flow come in a row, too.
                 for _ in range(rng.choice((1, 1, 1, 4))):
                     yield False, senders[flow].next(wild)
+                    for path in range(self._paths):
+                        senders[path].passes()

@@ -7,8 +7,9 @@ import harness
 import pytest
 import roce
 from amaranth.sim import Simulator
-from landed import Traffic, landing_fields
+from landed import Traffic
 
+from flytrim.driver.landing import landing_fields
 from flytrim.model import Fate, ReassemblyModel
 from flytrim.model.reassembly import AnswerKind as Told
 from flytrim.reassembly.context_unit import ContextUnit
@@ -24,7 +25,7 @@ class Bench:
     def __init__(self, unit, rng, rate):
         self.unit, self.rng, self.rate = unit, rng, rate
         self.model, self.expected, self.jobs = ReassemblyModel(), [], 0
-        self.fates = set()
+        self.fates, self.messages, self._told = set(), 0, {}
 
     def run(self, turns):
         turns = iter(turns)
@@ -41,7 +42,7 @@ class Bench:
                 ctx.set(port.valid, 1)
                 await ctx.tick().until(port.ready)
                 ctx.set(port.valid, 0)
-            await ctx.tick().repeat(ContextUnit.latency + 1)
+            await ctx.tick().repeat(unit.latency + 1)
             done = True
 
         async def room(ctx):
@@ -84,12 +85,17 @@ class Bench:
         news = job.news
         if packet is None:
             assert (news.restart, news.flow, job.write, job.length) == (1, landed, 0, 0)
+            self._told[landed] = 0
             return
         about = f"job {self.jobs}: {packet} {landed}"
         self.fates.add(landed.fate)
         write = (job.address, packet.payload) if job.write else None
         assert (Fate(news.fate), write, news.gap) == (landed.fate, landed.write, landed.gap), about
         assert (news.restart, news.flow, job.length) == (0, packet.flow, len(packet.payload)), about
+        self._compare_answer(news, landed.answer, about)
+        if news.multipath:
+            self._compare_path(job, packet, landed, about)
+            return
         assert not job.lost
         assert [news.abandons, news.completes] == [
             sum(each.abandoned is kind for each in landed.completions)
@@ -100,7 +106,26 @@ class Bench:
                 assert (news.bytes, news.opcode, news.immediate) == (
                     each.bytes, each.opcode, each.immediate), about
                 assert news.began <= news.cycle
-        answer = landed.answer
+
+    def _compare_path(self, job, packet, landed, about):
+        """The message that the packet is of, and those before which all have come."""
+        news = job.news
+        assert job.lost == (landed.fate is Fate.BOUNDS), about
+        if landed.fate in (Fate.PLACED, Fate.BOUNDS):
+            starts, ends = (packet.opcode in codes for codes in (
+                (0, 4, 5, 6, 10, 11), (2, 3, 4, 5, 8, 9, 10, 11)))
+            assert (news.begins, news.completes) == (starts, ends), about
+        else:
+            assert not news.begins and not news.completes, about
+        told = [each.message for each in landed.completions]
+        if told:
+            assert told == list(range(self._told[packet.flow], told[-1] + 1)), about
+            self._told[packet.flow] = told[-1] + 1
+            self.messages += len(told)
+        if landed.fate is not Fate.DAMAGED:
+            assert news.upto == self._told[packet.flow], about
+
+    def _compare_answer(self, news, answer, about):
         kind = AnswerKind(news.answer) if news.answerable else AnswerKind.NONE
         if answer is None:
             assert kind is AnswerKind.NONE, about
@@ -116,6 +141,16 @@ def test_every_packet_of_many_flows(rate):
     bench.run(Traffic(rng, FLOWS).turns(6000))
     assert bench.fates == set(Fate)
     assert bench.jobs > 5000
+
+
+@pytest.mark.parametrize("window", [64, 256])
+@pytest.mark.parametrize("rate", [1.0, 0.7])
+def test_packets_of_many_flows_in_any_order(rate, window):
+    rng = random.Random(harness.seed())
+    bench = Bench(ContextUnit(FLOWS, paths=3, window=window), rng, rate)
+    bench.run(Traffic(rng, FLOWS, paths=3).turns(3000))
+    assert bench.fates == set(Fate)
+    assert bench.messages > 300
 
 
 def test_a_packet_a_cycle_of_one_flow():
@@ -142,4 +177,4 @@ def test_a_packet_a_cycle_of_one_flow():
     simulator.add_clock(1e-8)
     simulator.add_testbench(bench)
     simulator.run()
-    assert cycles == list(range(ContextUnit.latency, ContextUnit.latency + 40))
+    assert cycles == list(range(unit.latency, unit.latency + 40))

@@ -12,12 +12,13 @@ import pytest
 import roce
 from agents import AxiMemory, Edges, LaneMonitor, LaneSource, beats_of, now
 from bench import config_of_run
-from landed import Traffic, landing_fields
+from landed import Traffic
 from pacing import EVERY, FULL_RATE
 from reassembled import Memory
 
 from flytrim.config import NicConfig
 from flytrim.context import MetaRecord
+from flytrim.driver.landing import landing_fields
 from flytrim.model import Arrival, ReassemblyModel
 from flytrim.packet import Packet
 from flytrim.reassembly.completer import Answer
@@ -47,7 +48,8 @@ class Bench:
     def __init__(self, dut, pacing=FULL_RATE, traffic=None, outstanding=15):
         self.dut, self.config = dut, config_of_run()
         self.rng = random.Random(cocotb.RANDOM_SEED)
-        self.traffic = Traffic(self.rng, self.config.flows, **traffic or {})
+        self.traffic = Traffic(self.rng, self.config.flows, **{
+            "paths": blocks_top.PATHS["paths"], **(traffic or {})})
         self.model = ReassemblyModel()
         self.edges = Edges(dut)
         self.commands = LaneSource(self.edges, "reassembler__commands", Command, self.rng)
@@ -267,7 +269,7 @@ async def a_full_ring_holds_what_comes_and_loses_nothing(dut):
 @cocotb.test(timeout_time=0.4, timeout_unit="ms")
 @cocotb.parametrize(beats=[1, 2, 7])
 async def a_beat_and_a_packet_a_cycle(dut, beats):
-    bench = await started(dut, traffic={"stride": 0, "room": 64 * 300 * 8})
+    bench = await started(dut, traffic={"paths": 0, "stride": 0, "room": 64 * 300 * 8})
     landing = replace(bench.traffic.landing(0), base=bench.traffic.area(0)[0])
     await bench.feed([(True, (0, landing))])
     count, size = 280 // beats, beats * bench.config.lanes

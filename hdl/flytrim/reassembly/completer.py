@@ -3,8 +3,9 @@
 
 from amaranth import Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
+from .path_completer import PathCompleter
 from .records import FLOW_BITS, PSN_BITS, AnswerKind, Completion, Retired
 
 __all__ = ["Answer", "Completer"]
@@ -26,12 +27,14 @@ class Answer(data.Struct):
 class Completer(wiring.Component):
     """Makes a completion of each message that has ended.
 
-    A write that memory refused fails the message that it is a part of, and is answered so. What
-    needs no completion takes a cycle, as does one that does; two completions take two.
+    A write that memory refused fails the message that it is a part of, and in order is answered so.
+    What needs no completion takes a cycle, as does what needs one; two completions take two. Those
+    of multipath are a :class:`PathCompleter`'s.
 
     Parameters
     ----------
-    flows : int
+    flows, paths, window : int
+        See :class:`flytrim.reassembly.context_unit.ContextUnit`.
 
     Members
     -------
@@ -40,8 +43,8 @@ class Completer(wiring.Component):
     answers : stream of :class:`Answer`
     """
 
-    def __init__(self, flows):
-        self._flows = flows
+    def __init__(self, flows, *, paths=0, window=64):
+        self._flows, self._paths, self._window = flows, paths, window
         super().__init__({
             "i": In(stream.Signature(Retired)),
             "completions": Out(stream.Signature(Completion)),
@@ -59,9 +62,12 @@ class Completer(wiring.Component):
         second = Signal()
         free = (~self.completions.valid | self.completions.ready) & (
             ~self.answers.valid | self.answers.ready)
-        step = self.i.valid & free
+        told, goes = self._tell_paths(m, free)
+        step = self.i.valid & free & (goes | ~news.multipath)
+        ends = news.abandons | news.completes & ~news.multipath
         over = step & (second | ~(news.abandons & news.completes))
         abandoned = news.abandons & ~second
+        refused = retired.failed & ~news.multipath
         # What failed of a message that was abandoned says nothing of the one behind it.
         failed = retired.failed | read.data & ~news.abandons
         m.d.comb += [
@@ -80,17 +86,17 @@ class Completer(wiring.Component):
         with m.If(free):
             m.d.sync += [
                 second.eq(step & ~over),
-                self.completions.valid.eq(step & (news.abandons | news.completes)),
+                self.completions.valid.eq(step & ends),
                 completion.eq(0),
                 completion.flow.eq(news.flow),
                 completion.message.eq((news.message + second)[:PSN_BITS]),
                 completion.abandoned.eq(abandoned),
                 completion.last.eq(news.cycle),
                 self.answers.valid.eq(over & (news.restart | news.answerable & (
-                    news.answer.any() | retired.failed))),
+                    news.answer.any() | refused))),
                 answer.restart.eq(news.restart),
                 answer.flow.eq(news.flow),
-                answer.kind.eq(Mux(retired.failed, AnswerKind.NAK_OPERATION, news.answer)),
+                answer.kind.eq(Mux(refused, AnswerKind.NAK_OPERATION, news.answer)),
                 answer.psn.eq(news.psn),
                 answer.msn.eq(news.msn),
             ]
@@ -102,4 +108,22 @@ class Completer(wiring.Component):
                     completion.immediate.eq(news.immediate),
                     completion.first.eq(news.began),
                 ]
+            with m.If(told.valid):
+                m.d.sync += [self.completions.valid.eq(1), completion.eq(told.payload)]
         return m
+
+    def _tell_paths(self, m, free):
+        """The stream of completions of multipath, and whether the packet may be taken, if it is of
+        such a flow.
+        """
+        told = stream.Signature(Completion).create(path=("told",))
+        if not self._paths:
+            return told, 1
+        m.submodules.path_completer = paths = PathCompleter(self._paths, self._window)
+        connect(m, paths.o, flipped(told))
+        m.d.comb += [
+            paths.i.valid.eq(self.i.valid & self.i.payload.news.multipath & free),
+            paths.i.payload.eq(self.i.payload),
+            told.ready.eq(free),
+        ]
+        return told, paths.i.ready

@@ -6,53 +6,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .contexts import Contexts
-from .kinds import FAMILIES, Kind
-from .records import (
-    BYTES_BITS,
-    CYCLE_BITS,
-    FLOW_BITS,
-    LENGTH_BITS,
-    PSN_BITS,
-    AnswerKind,
-    Fate,
-    News,
-)
+from .kinds import FAMILIES
+from .records import BYTES_BITS, CYCLE_BITS, FLOW_BITS, PSN_BITS, AnswerKind, Fate
+from .turn import Decided, Turn
 
-__all__ = ["Decided", "InOrder", "Turn"]
-
-
-class Turn(data.Struct):
-    """A packet, or the start of a flow, as far as it can be told without what came before.
-
-    ``refused``: no packet of this flow, whatever its PSN, with ``reason``. Places in the buffer are
-    told by the ``room`` that is left from there to its end: for a RETH ``write_room``, if it is
-    ``reachable`` at all; for the flow's stride see ``next_home``.
-    """
-
-    start: 1
-    refused: 1
-    reason: 3
-    flow: FLOW_BITS
-    kind: Kind
-    opcode: 8
-    psn: PSN_BITS
-    length: LENGTH_BITS
-    immediate: 32
-    ack_request: 1
-    cycle: CYCLE_BITS
-    write_room: BYTES_BITS
-    reachable: 1
-    bytes: BYTES_BITS
-    stride: BYTES_BITS
-
-
-class Decided(data.Struct):
-    """What becomes of a packet: whether it is written, where, and what it has to tell."""
-
-    write: 1
-    room: BYTES_BITS
-    length: LENGTH_BITS
-    news: News
+__all__ = ["InOrder"]
 
 
 class _State(data.Struct):

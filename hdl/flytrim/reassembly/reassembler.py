@@ -19,7 +19,7 @@ from .writer import MOST_OUTSTANDING, Writer
 __all__ = ["Reassembler"]
 
 #: Jobs that wait for the memory.
-JOBS = 32
+JOBS = 64
 #: Completions that wait to be read.
 COMPLETIONS = 32
 #: Sources of writes by ID.
@@ -35,6 +35,8 @@ class Reassembler(wiring.Component):
     Parameters
     ----------
     config : NicConfig
+    paths, window : int
+        See :class:`ContextUnit`.
 
     Members
     -------
@@ -51,8 +53,8 @@ class Reassembler(wiring.Component):
     axi_* : AXI4 master that writes
     """
 
-    def __init__(self, config):
-        self._config = config
+    def __init__(self, config, *, paths=0, window=64):
+        self._config, self._paths, self._window = config, paths, window
         super().__init__({
             "commands": In(stream.Signature(Command)),
             "payload": In(stream.Signature(Packet(config.width))),
@@ -77,11 +79,13 @@ class Reassembler(wiring.Component):
         config = self._config
         m.submodules.buffer = buffer = Queue(
             Packet(config.width), depth=1 << (2 * config.max_beats - 1).bit_length(), margin=2)
-        m.submodules.context_unit = unit = ContextUnit(config.flows)
-        m.submodules.jobs = jobs = Queue(Job, depth=JOBS, margin=ContextUnit.latency + 2)
+        m.submodules.context_unit = unit = ContextUnit(
+            config.flows, paths=self._paths, window=self._window)
+        m.submodules.jobs = jobs = Queue(Job, depth=JOBS, margin=unit.latency + 2)
         m.submodules.writer = writer = Writer(config.width)
         m.submodules.memory_port = port = MemoryPort(config.width, 2)
-        m.submodules.completer = completer = Completer(config.flows)
+        m.submodules.completer = completer = Completer(
+            config.flows, paths=self._paths, window=self._window)
         m.submodules.completion_queue = completions = Queue(
             Completion, depth=COMPLETIONS, margin=2)
         m.submodules.ring = ring = CompletionRing(config.width)

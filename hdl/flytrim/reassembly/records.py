@@ -10,7 +10,7 @@ from amaranth.lib import data
 
 __all__ = ["BYTES_BITS", "CYCLE_BITS", "FLOW_BITS", "LENGTH_BITS", "PSN_BITS", "SYNDROMES",
            "AnswerKind", "Command", "Completion", "Fate", "Job", "Landing", "News", "Operation",
-           "Retired"]
+           "Paths", "Retired"]
 
 #: Bits of a flow's number, of a PSN or number of a message, of a place in a buffer, of a payload's
 #: length, of a moment.
@@ -51,6 +51,25 @@ SYNDROMES = {AnswerKind.ACK: 0x1F, AnswerKind.AGAIN: 0x1F, AnswerKind.NAK_SEQUEN
              AnswerKind.NAK_OPERATION: 0x63}
 
 
+class Paths(data.Struct):
+    """Messages of a flow whose packets come in any order: all are alike.
+
+    ``last`` packets may come beyond the first missing one. Each packet but the last of a message
+    has 256 << ``mtu`` bytes, the last of its ``packets`` has ``tail_bytes``. ``reciprocal`` is
+    2^17 / ``packets``, rounded up, where these are 256 at most, else 0. ``ring`` is how many bytes
+    from the start of the buffer messages have places, ``stride`` from one to the next; it reaches
+    for all messages of a window and one more.
+    """
+
+    last: 8
+    mtu: 3
+    packets: PSN_BITS
+    tail_bytes: LENGTH_BITS
+    message_bytes: BYTES_BITS
+    reciprocal: 18
+    ring: BYTES_BITS
+
+
 class Landing(data.Struct):
     """What the control plane stores for a flow: where its messages land, and how.
 
@@ -58,7 +77,7 @@ class Landing(data.Struct):
     ``address`` is the sender's view of ``base``. A SEND or READ message begins ``stride`` bytes
     behind the one before, at ``base`` again where a whole stride does not fit any more; with 0
     where the one before ended. ``responses`` is set for a flow of READ responses; it has no
-    requests, as those have PSNs of their own.
+    requests, as those have PSNs of their own. ``paths`` counts for ``multipath``.
     """
 
     enable: 1
@@ -68,6 +87,8 @@ class Landing(data.Struct):
     bytes: BYTES_BITS
     address: 64
     stride: BYTES_BITS
+    multipath: 1
+    paths: Paths
 
 
 class Operation(enum.IntEnum):
@@ -95,6 +116,9 @@ class News(data.Struct):
     of the first of them. ``bytes``, ``opcode``, ``immediate`` and ``began`` are those of the
     message that completes. ``answerable`` is set for a request of RC, whose ``answer`` has ``psn``
     and ``msn``.
+
+    Of ``multipath``, ``begins`` and ``completes`` tell of the packet's place in its own message,
+    which is ``message``, and all messages before ``upto`` have come.
     """
 
     restart: 1
@@ -102,7 +126,10 @@ class News(data.Struct):
     fate: 3
     gap: 1
     abandons: 1
+    multipath: 1
+    begins: 1
     completes: 1
+    upto: PSN_BITS
     message: PSN_BITS
     bytes: BYTES_BITS
     opcode: 8
