@@ -72,7 +72,6 @@ class BurstsSpec(Spec):
         self.check("all_of_it", ~(writes & burst.last) | (behind >= end))
         self.check("more_follows", ~(writes & ~burst.last) | (behind < end))
         self.check("taken_with_the_last", bursts.i.ready == (bursts.o.ready & burst.last))
-        self.check("held_back", ~burst.last | bursts.i.ready | ~bursts.o.ready)
         self.check("nothing_is_told_once", ~bursts.i.valid | span.write | burst.last)
 
         self.invariant("begun_alike", begun == inner["begun"])

@@ -51,9 +51,11 @@ class Bench:
                 await ctx.tick()
 
         async def check(ctx):
-            async for _, _, valid, job in ctx.tick().sample(self.unit.o.valid, self.unit.o.payload):
+            unit = self.unit
+            async for _, _, valid, job, report in ctx.tick().sample(
+                    unit.o.valid, unit.o.payload, unit.reports.payload):
                 if valid:
-                    self._compare(job, *self.expected.pop(0))
+                    self._compare(job, report, *self.expected.pop(0))
                 if done:
                     break
             assert not self.expected
@@ -80,7 +82,7 @@ class Bench:
                 "immediate": item.immediate, "address": item.address,
                 "ack_request": item.ack_request}
 
-    def _compare(self, job, packet, landed):
+    def _compare(self, job, report, packet, landed):
         self.jobs += 1
         news = job.news
         if packet is None:
@@ -95,6 +97,9 @@ class Bench:
         self._compare_answer(news, landed.answer, about)
         if news.multipath:
             self._compare_path(job, packet, landed, about)
+            if landed.answer:
+                assert (report.flow, report.psn, report.msn, report.bitmap) == (
+                    packet.flow, *landed.answer[1:3], landed.answer.bitmap), about
             return
         assert not job.lost
         assert [news.abandons, news.completes] == [

@@ -12,6 +12,7 @@ from .bounds import Bounds
 from .decider import Decider
 from .kinds import Kind, kind_of
 from .records import BYTES_BITS, CYCLE_BITS, Command, Fate, Job, Landing, Operation
+from .turn import Report
 
 __all__ = ["ContextUnit"]
 
@@ -39,6 +40,7 @@ class ContextUnit(wiring.Component):
     i : stream of :class:`flytrim.context.MetaRecord`
     room : ``latency`` + 1 jobs may still come
     o : lane of :class:`Job`, one a packet, and one a ``START``
+    reports : lane of :class:`flytrim.reassembly.turn.Report`, with the jobs of multipath
     """
 
     def __init__(self, flows, *, paths=0, window=64):
@@ -50,6 +52,7 @@ class ContextUnit(wiring.Component):
             "i": In(stream.Signature(MetaRecord)),
             "room": In(1),
             "o": Out(stream.Signature(Job, always_ready=True)),
+            "reports": Out(stream.Signature(Report(window), always_ready=True)),
         })
 
     def elaborate(self, platform):
@@ -146,5 +149,9 @@ class ContextUnit(wiring.Component):
             *(job[name].eq(span[name]) for name in ("write", "address", "length")),
             job.lost.eq(span.lost | delayed(m, decided.lost, Bounds.latency, name="lost")),
             job.news.eq(delayed(m, decided.news, Bounds.latency, name="news")),
+            self.reports.valid.eq(delayed(m, decider.reports.valid, Bounds.latency, name="reports",
+                                          reset=True)),
+            self.reports.payload.eq(
+                delayed(m, decider.reports.payload, Bounds.latency, name="report")),
         ]
         return m

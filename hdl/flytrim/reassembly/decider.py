@@ -9,7 +9,7 @@ from ..logic import delayed
 from .in_order import InOrder
 from .multipath import Multipath
 from .records import FLOW_BITS
-from .turn import Decided, Turn
+from .turn import Decided, Report, Turn
 
 __all__ = ["Decider"]
 
@@ -29,6 +29,7 @@ class Decider(wiring.Component):
     number : of the flow of what comes in ``i`` two cycles later
     i : lane of :class:`Turn`
     o : lane of :class:`Decided`
+    reports : lane of :class:`Report`, with ``o``; of multipath alone
 
     Attributes
     ----------
@@ -43,6 +44,7 @@ class Decider(wiring.Component):
             "number": In(FLOW_BITS),
             "i": In(stream.Signature(Turn, always_ready=True)),
             "o": Out(stream.Signature(Decided, always_ready=True)),
+            "reports": Out(stream.Signature(Report(window), always_ready=True)),
         })
 
     @staticmethod
@@ -60,6 +62,7 @@ class Decider(wiring.Component):
             return m
         m.submodules.multipath = multipath = Multipath(self._paths, self._window)
         m.d.comb += multipath.number.eq(self.number)
+        connect(m, multipath.reports, flipped(self.reports))
         chosen = self.i.payload.multipath
         wait = self.latency - InOrder.latency
         early = delayed(m, in_order.o.valid, wait, name="early", reset=True)

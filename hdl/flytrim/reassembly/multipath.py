@@ -11,7 +11,7 @@ from .contexts import Contexts
 from .message_place import REACH_BITS, MessagePlace
 from .records import BYTES_BITS, FLOW_BITS, PSN_BITS, AnswerKind, Fate
 from .run_length import RunLength
-from .turn import Decided, Turn
+from .turn import Decided, Report, Turn
 
 __all__ = ["Multipath"]
 
@@ -53,6 +53,7 @@ class Multipath(wiring.Component):
     number : of the flow of what comes in ``i`` two cycles later
     i : lane of :class:`Turn`, of flows of multipath
     o : lane of :class:`Decided`
+    reports : lane of :class:`Report`, with ``o``
     """
 
     # Cycles behind ``i`` of each step.
@@ -69,6 +70,7 @@ class Multipath(wiring.Component):
             "number": In(FLOW_BITS),
             "i": In(stream.Signature(Turn, always_ready=True)),
             "o": Out(stream.Signature(Decided, always_ready=True)),
+            "reports": Out(stream.Signature(Report(window), always_ready=True)),
         })
 
     def elaborate(self, platform):
@@ -192,7 +194,7 @@ class Multipath(wiring.Component):
         valid, turn, then = at(self._RUN + 1)
         m.d.comb += self._divides(found, valid, turn, then, onward)
         valid, turn, then = at(self._FOUND)
-        new, length = Signal(_Frontier), delayed(
+        new, report, length = Signal(_Frontier), self.reports.payload, delayed(
             m, run.o.payload, self._FOUND - self._RUN, name="length")
         with m.If(~turn.start):
             m.d.comb += [
@@ -201,6 +203,15 @@ class Multipath(wiring.Component):
                 new.message.eq(then.message + found.o.payload.count),
                 new.home.eq(found.o.payload.home),
             ]
+        # What is beyond the packets in a row.
+        past_some, bitmap = Signal(self._window), Signal(self._window)
+        few = ceil_log2(self._window) // 2
+        m.d.sync += [
+            past_some.eq(run.present >> (run.o.payload >> few << few)),
+            bitmap.eq(past_some >> delayed(m, run.o.payload[:few], 1, name="few")),
+        ]
+
+        out = Signal(Decided, reset_less=True)
         told = delayed(m, decided, self._FOUND - self._MARK - 1, name="decided")
         m.d.comb += [
             write.addr.eq(turn.flow),
@@ -209,10 +220,18 @@ class Multipath(wiring.Component):
         ]
         m.d.sync += [
             self.o.valid.eq(valid),
-            self.o.payload.eq(told),
-            self.o.payload.news.upto.eq(new.message),
-            self.o.payload.news.msn.eq(new.message),
-            self.o.payload.news.psn.eq(turn.psn - turn.number + new.missing - 1),
+            out.eq(told),
+            report.flow.eq(turn.flow),
+            report.psn.eq(turn.psn - turn.number + new.missing - 1),
+            report.msn.eq(new.message),
+            report.bitmap.eq(delayed(m, bitmap, self._FOUND - self._RUN - 2, name="bitmap")),
+        ]
+        m.d.comb += [
+            self.reports.valid.eq(self.o.valid),
+            self.o.payload.eq(out),
+            self.o.payload.news.upto.eq(report.msn),
+            self.o.payload.news.msn.eq(report.msn),
+            self.o.payload.news.psn.eq(report.psn),
         ]
         return m
 

@@ -6,7 +6,7 @@ from amaranth.lib import data
 from .kinds import Kind
 from .records import BYTES_BITS, CYCLE_BITS, FLOW_BITS, LENGTH_BITS, PSN_BITS, News, Paths
 
-__all__ = ["Decided", "Turn"]
+__all__ = ["Decided", "Report", "Turn"]
 
 
 class Turn(data.Struct):
@@ -48,3 +48,14 @@ class Decided(data.Struct):
     room: BYTES_BITS
     length: LENGTH_BITS
     news: News
+
+
+class Report(data.StructLayout):
+    """What has come of a flow of multipath.
+
+    All packets up to ``psn`` and the first ``msn`` messages; bit n of ``bitmap`` is set if the
+    packet n behind the first missing one has.
+    """
+
+    def __init__(self, window):
+        super().__init__({"flow": FLOW_BITS, "psn": PSN_BITS, "msn": PSN_BITS, "bitmap": window})
