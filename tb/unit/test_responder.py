@@ -113,15 +113,19 @@ def test_a_start_takes_back_what_was_to_be_told():
     assert told[-1] == (3, 1) and (99 not in [psn for _, psn in told])
 
 
-def test_frames_are_those_that_scapy_makes():
-    responder, rng = Responder(64, FLOWS), random.Random(harness.seed())
+@pytest.mark.parametrize(("bits", "window"), [(64, 64), (64, 256), (512, 64), (512, 256)])
+def test_frames_are_those_that_scapy_makes(bits, window):
+    rng = random.Random(harness.seed())
+    responder = Responder(bits, FLOWS, paths=2, window=window)
     word = rng.getrandbits
     headers = [{
         "dst_mac": word(48), "src_mac": word(48), "src": word(32), "dst": word(32),
         "dscp": word(6), "ecn": word(2), "ttl": word(8), "sport": word(16), "dport": 4791,
         "pkey": 0xFFFF, "qpn": word(24), "psn": word(24), "opcode": word(8)}
         for _ in range(FLOWS)]
-    given = [{**drawn(rng, n), "flow": n % FLOWS} for n in range(4 * FLOWS)]
+    given = [{**drawn(rng, n), "flow": n % FLOWS, "multipath": n % FLOWS < 2}
+             for n in range(4 * FLOWS)]
+    reports = [{"psn": word(24), "msn": word(24), "bitmap": word(window)} for _ in given]
     frames = []
 
     async def bench(ctx):
@@ -132,7 +136,11 @@ def test_frames_are_those_that_scapy_makes():
             await ctx.tick()
         ctx.set(responder.written, 0)
         ctx.set(responder.o.ready, 1)
-        for answer in given:
+        for answer, report in zip(given, reports, strict=True):
+            ctx.set(responder.reports.payload, {"flow": answer["flow"], **report})
+            ctx.set(responder.reports.valid, answer["multipath"])
+            await ctx.tick()
+            ctx.set(responder.reports.valid, 0)
             ctx.set(responder.i.payload, answer)
             ctx.set(responder.i.valid, 1)
             await ctx.tick()
@@ -141,7 +149,7 @@ def test_frames_are_those_that_scapy_makes():
             for _ in range(60):
                 if ctx.get(responder.o.valid):
                     beat = ctx.get(responder.o.payload)
-                    frame += beat.data.to_bytes(8, "little")[:beat.count]
+                    frame += beat.data.to_bytes(bits // 8, "little")[:beat.count]
                     last = beat.last
                 await ctx.tick()
                 if last:
@@ -149,10 +157,13 @@ def test_frames_are_those_that_scapy_makes():
             frames.append(frame)
 
     simulate(responder, bench)
-    for answer, frame in zip(given, frames, strict=True):
-        fields = headers[answer["flow"]]
+    for answer, report, frame in zip(given, reports, frames, strict=True):
+        fields, payload = headers[answer["flow"]], b""
+        if answer["multipath"]:
+            answer |= {name: report[name] for name in ("psn", "msn")}
+            payload = report["bitmap"].to_bytes(window // 8, "little")
         right = roce.build(RocePacket(
-            opcode="RC_ACKNOWLEDGE", src=ipaddress.ip_address(fields["src"]),
+            opcode="RC_ACKNOWLEDGE", payload=payload, src=ipaddress.ip_address(fields["src"]),
             dst=ipaddress.ip_address(fields["dst"]), dqpn=fields["qpn"], udp_dport=4791,
             udp_sport=fields["sport"], psn=answer["psn"], ttl=fields["ttl"], pkey=fields["pkey"],
             tos=fields["dscp"] << 2 | fields["ecn"], syndrome=SYNDROMES[answer["kind"]],

@@ -20,6 +20,7 @@ class _Pending(data.Struct):
     """What a flow's sender is to be told; ``listed`` while the flow waits for its turn."""
 
     listed: 1
+    multipath: 1
     kind: 3
     psn: PSN_BITS
     msn: PSN_BITS
@@ -95,13 +96,15 @@ class Answers(wiring.Component):
             waiting.commit.eq(1),
             out.i.valid.eq(turn.tells & pending.kind.any()),
             out.i.payload.flow.eq(answer.flow),
-            *(out.i.payload[name].eq(pending[name]) for name in ("kind", "psn", "msn")),
+            *(out.i.payload[name].eq(pending[name])
+              for name in ("multipath", "kind", "psn", "msn")),
         ]
         with m.If(turn.tells):
             m.d.comb += [new.listed.eq(0), new.kind.eq(AnswerKind.NONE)]
         with m.Elif(~keeps):
             m.d.comb += [
                 new.listed.eq(pending.listed | ~answer.restart),
+                new.multipath.eq(answer.multipath),
                 new.kind.eq(answer.kind),
                 new.psn.eq(answer.psn),
                 new.msn.eq(answer.msn),

@@ -14,10 +14,12 @@ __all__ = ["Answer", "Completer"]
 class Answer(data.Struct):
     """What the sender of ``flow`` is to be told; ``kind`` is an :class:`AnswerKind`.
 
-    With ``restart`` it is nothing, and what it was to be told before neither.
+    The latest report of a flow of ``multipath`` goes with it. With ``restart`` it is nothing, and
+    what the sender was to be told before is not told.
     """
 
     restart: 1
+    multipath: 1
     flow: FLOW_BITS
     kind: 3
     psn: PSN_BITS
@@ -95,6 +97,7 @@ class Completer(wiring.Component):
                 self.answers.valid.eq(over & (news.restart | news.answerable & (
                     news.answer.any() | refused))),
                 answer.restart.eq(news.restart),
+                answer.multipath.eq(news.multipath),
                 answer.flow.eq(news.flow),
                 answer.kind.eq(Mux(refused, AnswerKind.NAK_OPERATION, news.answer)),
                 answer.psn.eq(news.psn),

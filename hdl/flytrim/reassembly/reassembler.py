@@ -14,6 +14,7 @@ from .context_unit import ContextUnit
 from .memory_port import MemoryPort
 from .records import Command, Completion, Fate, Job
 from .ring import INDEX_BITS, CompletionRing
+from .turn import Report
 from .writer import MOST_OUTSTANDING, Writer
 
 __all__ = ["Reassembler"]
@@ -47,7 +48,8 @@ class Reassembler(wiring.Component):
     outstanding : bursts less one that may be on their way
     completions : stream of :class:`Completion`, while the ring is not enabled
     ring_* : see :class:`CompletionRing`
-    answers : stream of :class:`Answer`
+    answers, reports : stream of :class:`Answer` and lane of :class:`Report`, see
+        :class:`flytrim.reassembly.responder.Responder`
     fates : strobe of what became of a packet, by :class:`Fate`, as it is in memory
     gap : strobe: a gap was found
     axi_* : AXI4 master that writes
@@ -62,6 +64,7 @@ class Reassembler(wiring.Component):
             "outstanding": In(range(MOST_OUTSTANDING)),
             "completions": Out(stream.Signature(Completion)),
             "answers": Out(stream.Signature(Answer)),
+            "reports": Out(stream.Signature(Report(window), always_ready=True)),
             "fates": Out(len(Fate)),
             "gap": Out(1),
             "ring_enable": In(1),
@@ -97,6 +100,7 @@ class Reassembler(wiring.Component):
         connect(m, buffer.o, writer.beats)
         connect(m, writer.o, completer.i)
         connect(m, completer.answers, flipped(self.answers))
+        connect(m, unit.reports, flipped(self.reports))
         for source, number in ((writer, PAYLOADS), (ring, RING)):
             connect(m, source.bursts, port.bursts[number])
             connect(m, source.words, port.words[number])
