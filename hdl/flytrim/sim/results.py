@@ -4,13 +4,12 @@
 import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 
-from ..errors import InputError
 from ..verdict import Reason, Verdict
 from .capture import Writer
 from .page import page
+from .partial import partial_folder
 
 __all__ = ["Results"]
 
@@ -33,34 +32,20 @@ class Results:
         self._names = {None: "null", **{number: json.dumps(flow.name)
                                         for number, flow in enumerate(flows)}}
         self._waves = None
-        self._cleanup = contextlib.ExitStack()
 
     def __enter__(self):
-        try:
-            made = not self._out.exists()
-            self._out.mkdir(parents=True, exist_ok=True)
-            if made:
-                self._cleanup.callback(self._remove_empty)
-            folder = self._cleanup.enter_context(
-                tempfile.TemporaryDirectory(prefix=".partial-", dir=self._out))
-            self._folder = Path(folder)
-            self._verdicts = self._cleanup.enter_context(
+        with contextlib.ExitStack() as cleanup:
+            self._folder = cleanup.enter_context(partial_folder(self._out))
+            self._verdicts = cleanup.enter_context(
                 open(self._folder / "verdicts.jsonl", "w", buffering=1 << 20))
             self._write = self._verdicts.write
             self._bypass = Writer(str(self._folder / "bypass.pcap"))
-            self._cleanup.callback(self._bypass.close)
-        except OSError as error:
-            self._cleanup.close()
-            raise InputError(f"{self._out}: cannot write the results there: {error.strerror}; "
-                             f"choose another --out folder") from None
+            cleanup.callback(self._bypass.close)
+            self._cleanup = cleanup.pop_all()
         return self
 
     def __exit__(self, *_):
         self._cleanup.close()
-
-    def _remove_empty(self):
-        with contextlib.suppress(OSError):
-            self._out.rmdir()
 
     def add(self, outcome):
         """One frame, in order."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job of ``flytrim sim --top switch``: a capture into each port, held against the model."""
 
-import contextlib
+import bisect
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +11,12 @@ import cypcap
 
 from ..config import MAX_PORTS
 from ..driver import DeviceError, Switch
-from ..errors import InputError
 from ..verdict import Reason
 from .build import build_fabric, device_verilog
 from .capture import Writer
 from .compare import Difference
 from .fabric import Fabric, SimulationError
+from .partial import partial_folder
 from .switch_check import Arrival, SwitchCheck
 from .switch_counts import check_counts, read_counts
 
@@ -54,7 +53,7 @@ def run_switch(captures, setup, out, *, say=None, progress=None):
     """
     config = setup.config
     program = build_fabric(config, device_verilog(config, "switch"), say=say)
-    with _folder(out) as folder, Fabric(program) as fabric:
+    with partial_folder(out) as folder, Fabric(program) as fabric:
         played = play(fabric, captures, setup, progress)
         check = SwitchCheck(setup, played.arrivals)
         agreed = check.compare(played.frames)
@@ -145,13 +144,14 @@ def _replay(fabric, arrivals, config, start, progress):
     for port, _, _, frame in arrivals:
         fabric.send(port, frame, start)
         beats += -(-len(frame) // config.lanes)
-    end = max(arrival.cycle for arrival in arrivals)
+    cycles = sorted(arrival.cycle for arrival in arrivals)
+    end = cycles[-1]
     frames, now = [], start
     while now < end:
         now = min(now + _STEP, end)
         frames += _no_faults(fabric.run(now)).frames
         if progress:
-            progress(sum(arrival.cycle < now for arrival in arrivals))
+            progress(bisect.bisect_left(cycles, now))
     ran = _no_faults(fabric.drain(end + _LONGER * config.ports * beats + _REST))
     # Two rounds of the slots, so that the one that is told of those in use has begun behind it all.
     rest = _no_faults(fabric.run(ran.cycle + 2 * _ROUND * (config.slots + config.groups)))
@@ -162,24 +162,6 @@ def _no_faults(ran):
     if ran.faults:
         raise Difference(None, "ports", "to keep the rules of streams", ran.faults[0])
     return ran
-
-
-@contextlib.contextmanager
-def _folder(out):
-    """A folder in ``out`` for what is not whole yet; both are gone after a failure."""
-    out = Path(out)
-    made = not out.exists()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=out) as folder:
-            yield Path(folder)
-    except OSError as error:
-        raise InputError(f"{out}: cannot write the results there: {error.strerror}; choose another "
-                         f"--out folder") from None
-    finally:
-        if made:
-            with contextlib.suppress(OSError):
-                out.rmdir()
 
 
 def _write(folder, played, setup, figures):
