@@ -17,7 +17,6 @@ from pathlib import Path
 
 import demo_traffic
 import numpy as np
-from scapy.utils import RawPcapWriter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tb"))
 
@@ -116,10 +115,7 @@ def main():
     for port, gradient in enumerate(demo_traffic.gradients(arguments.seed)[:PORTS]):
         sequence = enters(port, gradient, rng)
         capture = arguments.outdir / f"port{port}.pcap"
-        with RawPcapWriter(str(capture), linktype=1, nano=True) as writer:
-            writer.write_header(None)
-            for stamp, frame in demo_traffic.stamped(sequence, rng):
-                writer.write_packet(frame, sec=demo_traffic.START_S, usec=stamp)
+        demo_traffic.write_capture(capture, sequence, rng)
         print(f"{capture}: {len(sequence)} frames")
     (arguments.outdir / "flows.toml").write_text(flows_toml())
 

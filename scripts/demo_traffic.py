@@ -193,6 +193,14 @@ def stamped(sequence, rng):
         now += (max(len(frame), 60) + WIRE_OVERHEAD) * BYTE_NS
 
 
+def write_capture(path, sequence, rng):
+    """Write frames to a pcap file, stamped."""
+    with RawPcapWriter(str(path), linktype=1, nano=True) as writer:
+        writer.write_header(None)
+        for stamp, frame in stamped(sequence, rng):
+            writer.write_packet(frame, sec=START_S + stamp // 10**9, usec=stamp % 10**9)
+
+
 def flows_toml():
     """The text of flows.toml."""
     lines = ["# The eight workers of allreduce8.pcap, and the queue pair each sends to.",
@@ -218,10 +226,7 @@ def main():
 
     arguments.outdir.mkdir(parents=True, exist_ok=True)
     capture = arguments.outdir / "allreduce8.pcap"
-    with RawPcapWriter(str(capture), linktype=1, nano=True) as writer:
-        writer.write_header(None)
-        for stamp, frame in stamped(sequence, rng):
-            writer.write_packet(frame, sec=START_S + stamp // 10**9, usec=stamp % 10**9)
+    write_capture(capture, sequence, rng)
     (arguments.outdir / "flows.toml").write_text(flows_toml())
     print(f"{capture}: {len(sequence)} frames, {sum(map(len, data))} of them carry "
           f"{each.shape[1]} gradients of each of {len(WORKERS)} workers (seed {arguments.seed})")
