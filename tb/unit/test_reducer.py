@@ -70,25 +70,18 @@ class Bench:
 
     async def contribute(self, port, offset, words, wait=5):
         """A packet of so many beats, and the few cycles until it has its mark."""
-        ctx, payload, meta = self.ctx, self.reducer.payload[port], self.reducer.meta[port]
-        ctx.set(meta.payload, {"record": {
-            "flow": 0, "psn": (START_PSN[port] + offset) % (1 << 24), "length": 8 * len(words)}})
         for n, word in enumerate(words):
-            last = n == len(words) - 1
-            ctx.set(payload.valid, 1)
-            ctx.set(payload.payload, {"data": word, "count": 8, "last": last})
-            ctx.set(meta.valid, last)
+            self.drive(port, offset, [word], last=n == len(words) - 1, length=8 * len(words))
             await self.tick()
-        ctx.set(payload.valid, 0)
-        ctx.set(meta.valid, 0)
+        self.drive(port, offset)
         await self.tick(wait)
 
-    def drive(self, port, offset, words=(), last=True):
-        """A beat of a packet in this cycle, its only or its last one, or none."""
+    def drive(self, port, offset, words=(), last=True, length=8):
+        """A beat of a packet of so many bytes in this cycle, or none."""
         ctx, payload, meta = self.ctx, self.reducer.payload[port], self.reducer.meta[port]
         for word in words:
             ctx.set(meta.payload, {"record": {
-                "flow": 0, "psn": (START_PSN[port] + offset) % (1 << 24), "length": 8}})
+                "flow": 0, "psn": (START_PSN[port] + offset) % (1 << 24), "length": length}})
             ctx.set(payload.payload, {"data": word, "count": 8, "last": last})
         ctx.set(payload.valid, len(words))
         ctx.set(meta.valid, len(words) and last)
