@@ -37,7 +37,7 @@ BENCHES = {
     "stream/queue.py": "queue", "stream/steady.py": "stream_cells",
     "stream/arbiter.py": "stream_cells",
     **{f"reduction/{part}.py": "reducer" for part in
-       ("slots", "results", "keeper", "arrivals", "reducer", "scheduler")},
+       ("slots", "results", "keeper", "arrivals", "reducer", "scheduler", "lives")},
     **{f"telemetry/{part}.py": "counters" for part in
        ("total", "counters", "tally", "flow_counters", "latency")},
     "fp32/lead.py": "fp32_adder", "fp32/steps.py": "fp32_adder", "fp32/product.py": "fp32_adder",

@@ -12,7 +12,8 @@ from .group import GROUP_BITS, Template
 from .headers import ICRC_BYTES, MAX_HEADER_BYTES
 from .logic import select
 from .packet import Packet
-from .reduction.child import LIFE_BITS, GroupEntry, Result
+from .reduction.child import GroupEntry, Result
+from .reduction.lives import Lives
 from .stream import Queue, RoundRobin, SteadyQueue
 
 __all__ = ["Egress"]
@@ -95,16 +96,15 @@ class Egress(wiring.Component):
         """From a result to the headers that it leaves under."""
         m.submodules.templates = templates = memory.Memory(
             shape=Template, depth=max(2, self._config.groups), init=[])
-        m.submodules.lives = lives = memory.Memory(
-            shape=LIFE_BITS, depth=max(2, self._config.groups), init=[])
+        m.submodules.lives = lives = Lives(self._config, 1)
         write, read = templates.write_port(), templates.read_port(domain="comb")
-        begin, life = lives.write_port(), lives.read_port(domain="comb")
         result, header = records.payload, Signal(Encapsulation, reset_less=True)
         m.d.comb += [
             write.addr.eq(self.group), write.data.eq(self.headers), write.en.eq(self.written),
-            begin.addr.eq(self.placed_group), begin.data.eq(self.entry.life),
-            begin.en.eq(self.placed),
-            read.addr.eq(result.group), life.addr.eq(result.group),
+            lives.placed.eq(self.placed), lives.group.eq(self.placed_group),
+            lives.entry.eq(self.entry), lives.running.eq(self.running),
+            lives.of[0].group.eq(result.group), lives.of[0].life.eq(result.life),
+            read.addr.eq(result.group),
             headers.payload.eq(header),
             records.ready.eq(~headers.valid | headers.ready),
         ]
@@ -117,8 +117,7 @@ class Egress(wiring.Component):
                     read.data.va + (result.offset << ceil_log2(self._config.slot_bytes))),
                 header.length.eq(result.length),
                 header.ce.eq(result.ce),
-                header.void.eq(~self.running.bit_select(result.group, 1)
-                               | (life.data != result.life)),
+                header.void.eq(~lives.runs[0]),
                 header.immediate.eq(result.missing),
             ]
 

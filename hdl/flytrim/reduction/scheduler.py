@@ -2,13 +2,14 @@
 """Scheduler: which slots are read when, so that no two jobs need a block of ports at once."""
 
 from amaranth import Cat, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..group import GROUP_BITS
 from ..logic import select
 from ..stream import RoundRobin
-from .child import LIFE_BITS, GroupEntry, Job, Step
+from .child import GroupEntry, Job, Step
+from .lives import Lives
 
 __all__ = ["Scheduler"]
 
@@ -80,19 +81,18 @@ class Scheduler(wiring.Component):
 
     def _find_dead(self, m):
         """Of each port's two sources: its job has waited, and is of no life that its group runs."""
-        m.submodules.lives = lives = memory.Memory(
-            shape=LIFE_BITS, depth=max(2, self._config.groups), init=[])
-        write = lives.write_port()
-        m.d.comb += [write.addr.eq(self.group), write.data.eq(self.entry.life),
-                     write.en.eq(self.placed)]
-        dead = [Signal(2, name=f"dead_{port}") for port in range(self._config.ports)]
-        for bits, *sources in zip(dead, self.jobs, self.again, strict=True):
-            for bit, source in zip(bits, sources, strict=True):
-                life, turn = lives.read_port(domain="comb"), source.payload.turn
-                m.d.comb += life.addr.eq(turn.group)
+        ports = self._config.ports
+        m.submodules.lives = lives = Lives(self._config, 2 * ports)
+        m.d.comb += [getattr(lives, name).eq(getattr(self, name))
+                     for name in ("placed", "group", "entry", "running")]
+        dead = [Signal(2, name=f"dead_{port}") for port in range(ports)]
+        for port in range(ports):
+            for n, source in enumerate((self.jobs[port], self.again[port])):
+                look, turn = 2 * port + n, source.payload.turn
+                m.d.comb += [lives.of[look].group.eq(turn.group),
+                             lives.of[look].life.eq(turn.life)]
                 # A cycle late, of a job that stays: the look is on nobody's way.
-                m.d.sync += bit.eq(source.valid & ~source.ready & (
-                    ~self.running.bit_select(turn.group, 1) | (life.data != turn.life)))
+                m.d.sync += dead[port][n].eq(source.valid & ~source.ready & ~lives.runs[look])
         return dead
 
     def _choose(self, m, lead, dead, wants, starts):
