@@ -44,14 +44,22 @@ def header(port, rng):
 def random_group(number, rng, *, window, ports=None, **choices):
     """A group with the slots behind those of lower numbers; PSNs often wrap soon."""
     ports = ports or sorted(rng.sample(range(CONFIG.ports), rng.randint(1, CONFIG.ports)))
-    children = tuple(
+    members = [
         Child(Flow(f"g{number}p{port}", f"10.1.{number}.{port}", "10.0.0.254", 0x11 + number),
               port, header(port, rng),
-              rng.choice((rng.getrandbits(24), (1 << 24) - rng.randrange(1, 40))))
-        for port in ports)
+              rng.choice((rng.getrandbits(24), (1 << 24) - rng.randrange(1, 40))),
+              relay=rng.random() < 0.3)
+        for port in ports]
+    parent = None
+    if len(members) > 1 and rng.random() < 0.5:
+        parent = members.pop(rng.randrange(len(members)))
     chosen = {"op": rng.choice(("sum", "min", "max")), "dtype": rng.choice(CONFIG.types),
               "nan": rng.choice(("propagate", "ignore")), **choices}
-    return Group(f"g{number}", children, window=window, base=2 * window * number, **chosen)
+    for role in ("sources", "receivers"):
+        if rng.random() < 0.3:
+            chosen[role] = tuple(each.port for each in members if rng.random() < 0.6)
+    return Group(f"g{number}", tuple(members), window=window, base=2 * window * number,
+                 parent=parent, **chosen)
 
 
 def contribution(child, offset, payload, rng, **fields):

@@ -46,10 +46,11 @@ def test_frame_by_frame(switch_program, run):
                 both.command("stop_group", number)
                 both.command("stop_group", number)
                 both.groups[number] = group = random_group(
-                    number, rng, window=WINDOW, ports=group.ports, dtype=group.dtype)
+                    number, rng, window=WINDOW, dtype=group.dtype,
+                    ports=sorted(member.port for member in group.members))
                 done[number] = 0
-                for child in group.children:
-                    both.command("set_template", child.port, number, child.header)
+                for member in group.members:
+                    both.command("set_template", member.port, number, member.header)
                 both.command("start_group", number, group)
             elif chance < 0.07:
                 port = rng.randrange(CONFIG.ports)
@@ -75,9 +76,9 @@ def _next(rng, both, number, done):
     if waiting and rng.random() < 0.5:
         offset = rng.choice([*waiting])
         port = rng.choice(waiting[offset])
-        return next(child for child in group.children if child.port == port), offset
+        return next(member for member in group.members if member.port == port), offset
     reach = WINDOW if rng.random() < 0.9 else 3 * WINDOW
-    return rng.choice(group.children), done + rng.randrange(-reach // 2, reach)
+    return rng.choice(group.members), done + rng.randrange(-reach // 2, reach)
 
 
 @contextlib.contextmanager
