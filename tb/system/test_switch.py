@@ -105,7 +105,7 @@ HARD = {"loss": 0.1, "duplicate": 0.1, "reorder": 4}
 def test_all_reduce_over_a_bad_network(switch_program, op, dtype):
     rounds = plan(op=op, dtype=dtype, bytes=3000, rounds=4, **HARD)
     with around(switch_program, rounds) as (fabric, switch):
-        figures = run(rounds, fabric)
+        figures = run(rounds, [fabric])
         counters = switch.counters()
     assert figures["difference"] is None and figures["frame_faults"] == 0
     assert figures["checked_elements"] == CONFIG.ports * 4 * 3000 // (
@@ -119,5 +119,5 @@ def test_all_reduce_over_a_bad_network(switch_program, op, dtype):
 def test_a_barrier(switch_program):
     rounds = plan(bytes=0, rounds=30, **HARD)
     with around(switch_program, rounds) as (fabric, _):
-        figures = run(rounds, fabric)
+        figures = run(rounds, [fabric])
     assert figures["frame_faults"] == 0 and figures["retransmitted"] > 0
