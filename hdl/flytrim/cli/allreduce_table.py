@@ -41,8 +41,9 @@ def _links(figures):
              host["results_again"], host) for host in figures["hosts"]]
     # What a switch repeats is more than there are packets.
     packets = figures["packets"] * figures["plan"]["rounds"]
-    rows += [(f"{each['name']} to {each['parent'].removeprefix('switch ')}", packets, each["up"]["frames"] - packets,
-              each["down"]["frames"] - packets, each) for each in figures["uplinks"]]
+    rows += [(f"{each['name']} to {each['parent'].removeprefix('switch ')}", packets,
+              each["up"]["frames"] - packets, each["down"]["frames"] - packets, each)
+             for each in figures["uplinks"]]
     for name, count, again, repeats, ways in rows:
         up, down = ways["up"], ways["down"]
         columns.append((count, again, up["lost"], down["lost"],

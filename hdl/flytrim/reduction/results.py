@@ -266,5 +266,5 @@ class Results(wiring.Component):
             note.addr.eq(now.turn.slot),
             note.data.eq(now.result),
             # A damaged sum has taken the place of the result before it, too.
-            note.en.eq(self.outcome.valid & now.sound & ~now.again),
+            note.en.eq(self.outcome.valid & now.sound & ~now.again & ~now.up),
         ]
