@@ -137,8 +137,8 @@ class Encapsulator(wiring.Component):
             before.eq(Cat(Const(1, 1), thermometer(shift, words))),
             new_slots.eq(~before & now.take.replicate(words + 1)),
         ]
-        m.d.sync += old_slots.eq(
-            before & (now.step & now.take & ~now.last).replicate(words + 1))
+        # Behind a frame's last beat nothing of it is held: its bytes beyond the payload are zero.
+        m.d.sync += old_slots.eq(before & (now.step & now.take).replicate(words + 1))
         kept, masked = Signal(self._width, reset_less=True), Signal(self._width)
         wires, masks = ([make(tagged, ipv6) for tagged in (0, 1) for ipv6 in (0, 1)]
                         for make in (headers.wire, headers.masked))
