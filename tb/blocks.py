@@ -23,6 +23,7 @@ from flytrim.flow_hash import FlowHash
 from flytrim.icrc import IcrcChecker
 from flytrim.packet import Packet
 from flytrim.parser import Parser
+from flytrim.reassembly.reassembler import Reassembler
 from flytrim.registers.bank import RegisterBank
 from flytrim.stream import Queue
 from flytrim.stripper import Stripper
@@ -33,9 +34,9 @@ from flytrim.telemetry.tally import Tally
 from flytrim.telemetry.total import Total
 from flytrim.truncator import Truncator
 
-__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "QUEUE", "SWITCH", "SWITCH_PAGE",
+__all__ = ["AHEAD", "COUNTED_FLOWS", "HASH", "PAGES", "PATHS", "QUEUE", "SWITCH", "SWITCH_PAGE",
            "TALLY", "TOP", "TOTAL", "blocks_verilog", "cam_flows", "control_verilog",
-           "encapsulator_verilog", "hash_verilog", "pages_verilog"]
+           "encapsulator_verilog", "hash_verilog", "pages_verilog", "reassembler_verilog"]
 
 TOP = "blocks"
 #: Small, so that a bench fills and empties it often.
@@ -51,6 +52,8 @@ SWITCH_PAGE = {"ports": 3, "groups": 5}
 SWITCH = SwitchConfig(**SWITCH_PAGE, width=64, window=8, slot_bytes=64, types=("fp32", "bf16"),
                       sum="fused", commit=0x89ABCDEF)
 PAGES = 5
+#: Flows of multipath, and their window.
+PATHS = {"paths": 3, "window": 64}
 #: Cycles that a frame is under way before it is stamped.
 AHEAD = 9
 
@@ -131,6 +134,11 @@ def hash_verilog(flows):
 def encapsulator_verilog(width):
     """Verilog of an :class:`Encapsulator` alone, top module :data:`TOP`."""
     return _verilog({"encapsulator": Encapsulator(width)})
+
+
+def reassembler_verilog(config):
+    """Verilog of a :class:`Reassembler` alone, top module :data:`TOP`."""
+    return _verilog({"reassembler": Reassembler(config, **PATHS)})
 
 
 def _verilog(blocks):

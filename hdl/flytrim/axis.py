@@ -15,8 +15,8 @@ from amaranth.lib.wiring import In, Out
 from .context import Received
 from .packet import Packet, thermometer
 
-__all__ = ["AxiLite", "PacketSink", "PacketSource", "RecordSource", "Response", "axil_members",
-           "axis_members", "wire"]
+__all__ = ["AxiLite", "PacketSink", "PacketSource", "RecordSource", "Response", "axi_members",
+           "axil_members", "axis_members", "wire"]
 
 
 class Response(enum.IntEnum):
@@ -45,6 +45,20 @@ def axil_members(prefix, address_width):
     """Flat members of an AXI4-Lite slave, by port name."""
     return {f"{prefix}_{name}": member.flip()
             for name, member in AxiLite(address_width).members.items()}
+
+
+def axi_members(prefix, width, *, ids):
+    """Flat members of an AXI4 master that only writes, by port name; 64 bits of address.
+
+    ``ids`` is the bits of an ID. AXI4 is ARM IHI 0022E.
+    """
+    return {f"{prefix}_{name}": member for name, member in {
+        "awid": Out(ids), "awaddr": Out(64), "awlen": Out(8), "awsize": Out(3), "awburst": Out(2),
+        "awcache": Out(4), "awprot": Out(3), "awvalid": Out(1), "awready": In(1),
+        "wdata": Out(width), "wstrb": Out(width // 8), "wlast": Out(1), "wvalid": Out(1),
+        "wready": In(1),
+        "bid": In(ids), "bresp": In(2), "bvalid": In(1), "bready": Out(1),
+    }.items()}
 
 
 def axis_members(prefix, direction, width, *, user=0, keep=True, ready=True):

@@ -27,7 +27,8 @@ class Encapsulation(data.Struct):
 
     ``header.psn`` and ``header.va`` do not count, ``psn`` and ``address`` do. ``length`` is that of
     the payload in bytes, at most 8192. With ``ce`` the ECN field is 3, else it is ``header.ecn``.
-    With ``void`` the frame is as that of a payload with ``error``.
+    With ``void`` the frame is as that of a payload with ``error``. Of an acknowledgement
+    ``immediate`` is the AETH: MSN in its low 24 bits, syndrome above.
     """
 
     header: Template
@@ -45,7 +46,8 @@ class Encapsulator(wiring.Component):
     Ethernet, one VLAN tag where ``tagged``, IPv4 (DF set, identification 0) or IPv6, UDP (checksum
     0), BTH (MigReq set, AckReq not), the extension headers of the opcode, payload, pad, ICRC, and
     zeros up to 60 bytes. Opcodes are the SEND_ONLY and WRITE_ONLY, with and without immediate, of
-    RC and UC, and those of UD; any other leaves as it is, with no extension header behind the BTH.
+    RC and UC, those of UD, and RC's ACKNOWLEDGE; any other leaves as it is, with no extension
+    header behind the BTH.
 
     A frame begins when there are its record, the first beat of its payload, if it has one, and
     ``room``; from there on it leaves at a beat a cycle, and the next one right behind it. Its first

@@ -10,11 +10,12 @@ from .logic import select
 __all__ = ["BASE_WORDS", "EXTENSIONS", "HeaderStack"]
 
 #: Extension headers that are written, in order, and the opcodes that have them: of a message of one
-#: packet, SEND and WRITE. What else is sent has none.
+#: packet, SEND and WRITE, and of an acknowledgement. What else is sent has none.
 EXTENSIONS = {}
 for _opcode in h.OPCODES.values():
     if (_opcode.place is h.Place.ONLY and _opcode.extensions
-            and {*_opcode.extensions} <= {h.RETH, h.DETH, h.IMMDT}):
+            and {*_opcode.extensions} <= {h.RETH, h.DETH, h.IMMDT}
+            or _opcode.place is None and _opcode.extensions == (h.AETH,)):
         EXTENSIONS.setdefault(_opcode.extensions, []).append(_opcode.code)
 _EXTENSION_BYTES = max(sum(header.size for header in chain) for chain in EXTENSIONS)
 #: Four bytes each from the third byte of a frame on to the BTH's end, over IPv4 without a tag.
@@ -71,6 +72,7 @@ class HeaderStack:
                           dma_length=record.length),
             h.DETH: _wire(h.DETH, qkey=header.rkey, src_qp=header.src_qp),
             h.IMMDT: _wire(h.IMMDT, immediate=record.immediate),
+            h.AETH: _wire(h.AETH, syndrome=record.immediate[24:], msn=record.immediate[:24]),
         }
         each = [sum((bytes_[part] for part in chain), []) for chain in EXTENSIONS]
         for n in range(_EXTENSION_BYTES):

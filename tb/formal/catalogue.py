@@ -8,7 +8,7 @@ from pathlib import Path
 __all__ = ["BLOCKS", "find", "proofs"]
 
 BLOCKS = ("sink", "parser", "classifier", "flow_cam", "payload", "icrc", "admission", "queue",
-          "source", "registers", "fp32")
+          "source", "registers", "fp32", "reassembly")
 
 
 # Specifications read the register description as the benches do.

@@ -22,7 +22,7 @@ from flytrim.packet import Packet
 
 OPCODES = ("RC_SEND_ONLY", "RC_SEND_ONLY_IMM", "RC_WRITE_ONLY", "RC_WRITE_ONLY_IMM",
            "UC_SEND_ONLY", "UC_SEND_ONLY_IMM", "UC_WRITE_ONLY", "UC_WRITE_ONLY_IMM",
-           "UD_SEND_ONLY", "UD_SEND_ONLY_IMM")
+           "UD_SEND_ONLY", "UD_SEND_ONLY_IMM", "RC_ACKNOWLEDGE")
 #: What the software must not ask for has no extension header: these have none in any case.
 OTHERS = (0x00, 0x27, 0x61, 0x81, 0xFF)
 #: Opcode, IPv6, tag.
@@ -68,6 +68,7 @@ def expected(record, payload):
         vlans=((0x8100, fields.tci),) if fields.tagged else (), psn=record["psn"],
         tos=fields.dscp << 2 | (3 if record["ce"] else fields.ecn), ttl=fields.ttl,
         flow_label=fields.flow_label, pkey=fields.pkey, immediate=record["immediate"],
+        syndrome=record["immediate"] >> 24, msn=record["immediate"] & 0xFF_FFFF,
         address=record["address"], rkey=fields.rkey, dma_length=len(payload), qkey=fields.rkey,
         src_qp=fields.src_qp, src_mac=mac(fields.src_mac), dst_mac=mac(fields.dst_mac)).to_scapy()
     packet["UDP"].dport = fields.dport

@@ -8,7 +8,8 @@ It knows the wire formats from its own tables and shares only the words of
 from .flow import Flow
 from .group import Child, Group, Header
 from .nic import Judgement, NicModel
+from .reassembly import Arrival, Completed, Fate, Landed, Landing, ReassemblyModel
 from .switch import GroupRefused, SwitchModel
 
-__all__ = ["Child", "Flow", "Group", "GroupRefused", "Header", "Judgement", "NicModel",
-           "SwitchModel"]
+__all__ = ["Arrival", "Child", "Completed", "Fate", "Flow", "Group", "GroupRefused", "Header",
+           "Judgement", "Landed", "Landing", "NicModel", "ReassemblyModel", "SwitchModel"]

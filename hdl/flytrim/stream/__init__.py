@@ -2,7 +2,8 @@
 """Stream cells."""
 
 from .arbiter import RoundRobin
+from .fifo import Fifo
 from .queue import Queue
 from .steady import SteadyQueue
 
-__all__ = ["Queue", "RoundRobin", "SteadyQueue"]
+__all__ = ["Fifo", "Queue", "RoundRobin", "SteadyQueue"]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reassembly: registered messages land in memory, complete once, in order."""
