@@ -56,7 +56,8 @@ STAGES = (
 )
 #: The only stage of faults in what a switch alone has.
 SWITCH = ("reduction/", "egress.py", "switch.py", "stream/arbiter.py", "stream/steady.py")
-SWITCH_STAGES = ([f"tb/system/test_switch{about}.py" for about in ("_rate", "_groups", "")],)
+SWITCH_STAGES = (
+    [f"tb/system/test_switch{about}.py" for about in ("_rate", "_groups", "_parents", "")],)
 #: The only stage of faults in the arithmetic, which no other test sees.
 ARITHMETIC_STAGES = ([f"tb/unit/test_fp32_{unit}.py" for unit in ARITHMETIC],)
 _BENCH_FAILURE = re.compile(r"^E\s+(?:harness\.)?BenchError: (\w+)", re.MULTILINE)

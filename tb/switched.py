@@ -11,9 +11,9 @@ from flytrim.driver import Switch
 from flytrim.groups import SwitchFile
 from flytrim.model import Child, Flow, Group, Header, SwitchModel
 from flytrim.sim.build import build_fabric, device_verilog
-from flytrim.sim.fabric import Fabric
+from flytrim.sim.fabric import Fabric, SinkMode
 
-__all__ = ["CONFIG", "Switched", "contribution", "header", "program", "random_group"]
+__all__ = ["CONFIG", "Stuck", "Switched", "contribution", "header", "program", "random_group"]
 
 #: Small in all but its number of types, so that windows wrap soon and it compiles soon.
 CONFIG = SwitchConfig(ports=4, width=64, groups=16, window=32, slot_bytes=256, max_frame=1514,
@@ -41,17 +41,28 @@ def header(port, rng):
         flow_label=rng.getrandbits(20), udp_sport=rng.getrandbits(16))
 
 
-def random_group(number, rng, *, window, ports=None, **choices):
-    """A group with the slots behind those of lower numbers; PSNs often wrap soon."""
+def random_group(number, rng, *, window, ports=None, roles=False, **choices):
+    """A group with the slots behind those of lower numbers; PSNs often wrap soon.
+
+    With ``roles`` it may have a parent, and children that give or get no payload.
+    """
     ports = ports or sorted(rng.sample(range(CONFIG.ports), rng.randint(1, CONFIG.ports)))
-    children = tuple(
+    members = [
         Child(Flow(f"g{number}p{port}", f"10.1.{number}.{port}", "10.0.0.254", 0x11 + number),
               port, header(port, rng),
-              rng.choice((rng.getrandbits(24), (1 << 24) - rng.randrange(1, 40))))
-        for port in ports)
+              rng.choice((rng.getrandbits(24), (1 << 24) - rng.randrange(1, 40))),
+              relay=roles and rng.random() < 0.3)
+        for port in ports]
+    parent = None
+    if roles and len(members) > 1 and rng.random() < 0.5:
+        parent = members.pop(rng.randrange(len(members)))
     chosen = {"op": rng.choice(("sum", "min", "max")), "dtype": rng.choice(CONFIG.types),
               "nan": rng.choice(("propagate", "ignore")), **choices}
-    return Group(f"g{number}", children, window=window, base=2 * window * number, **chosen)
+    for role in ("sources", "receivers"):
+        if roles and rng.random() < 0.3:
+            chosen[role] = tuple(each.port for each in members if rng.random() < 0.6)
+    return Group(f"g{number}", tuple(members), window=window, base=2 * window * number,
+                 parent=parent, **chosen)
 
 
 def contribution(child, offset, payload, rng, **fields):
@@ -149,6 +160,36 @@ class Switched:
 
     def _explain(self, fault):
         return "\n".join([fault, "what was done last:", *self._done[-20:]])
+
+
+class Stuck:
+    """A switch of whose ports one takes nothing, and slots that are full of results for it."""
+
+    def __init__(self, both, rng, port):
+        self.both, self.rng, self.ran = both, rng, []
+        both.fabric.sink(port, SinkMode.RANDOM, rate=0)
+
+    def give(self, number, offsets, size, last):
+        """Contributions, that of port ``last`` behind the others; what the model says leaves."""
+        leaves = []
+        for offset in offsets:
+            children = self.both.groups[number].children
+            for child in sorted(children, key=lambda child: child.port == last):
+                if child.port == last:
+                    self.run(100)
+                leaves += self.both.send(child.port, contribution(
+                    child, offset, self.rng.randbytes(size), self.rng), f"{number} {offset}")
+        return leaves
+
+    def run(self, cycles):
+        self.ran += self.both.fabric.run(self.both.fabric.run(0).cycle + cycles).frames
+
+    def left(self):
+        """(port, frame) of all that has left since the last call and is not marked bad."""
+        self.run(5000)
+        found = [(left.port, left.frame) for left in self.ran if not left.error]
+        self.ran.clear()
+        return found
 
 
 def numbers(rng, size, dtype):

@@ -152,6 +152,10 @@ extern "C" {
 #define FLYTRIM_SWITCH__GROUP__MEMBERS__PORTS_bp 0
 #define FLYTRIM_SWITCH__GROUP__MEMBERS__PORTS_bw 16
 #define FLYTRIM_SWITCH__GROUP__MEMBERS__PORTS_reset 0x0
+#define FLYTRIM_SWITCH__GROUP__MEMBERS__PARENT_bm 0xffff0000
+#define FLYTRIM_SWITCH__GROUP__MEMBERS__PARENT_bp 16
+#define FLYTRIM_SWITCH__GROUP__MEMBERS__PARENT_bw 16
+#define FLYTRIM_SWITCH__GROUP__MEMBERS__PARENT_reset 0x0
 
 // reg - flytrim_switch::group::function
 #define FLYTRIM_SWITCH__GROUP__FUNCTION__OP_bm 0x7
@@ -179,12 +183,37 @@ extern "C" {
 #define FLYTRIM_SWITCH__GROUP__TIMEOUT__CYCLES_bw 32
 #define FLYTRIM_SWITCH__GROUP__TIMEOUT__CYCLES_reset 0x0
 
+// reg - flytrim_switch::group::resend
+#define FLYTRIM_SWITCH__GROUP__RESEND__CYCLES_bm 0xffffffff
+#define FLYTRIM_SWITCH__GROUP__RESEND__CYCLES_bp 0
+#define FLYTRIM_SWITCH__GROUP__RESEND__CYCLES_bw 32
+#define FLYTRIM_SWITCH__GROUP__RESEND__CYCLES_reset 0x0
+
+// reg - flytrim_switch::group::roles
+#define FLYTRIM_SWITCH__GROUP__ROLES__SOURCES_bm 0xffff
+#define FLYTRIM_SWITCH__GROUP__ROLES__SOURCES_bp 0
+#define FLYTRIM_SWITCH__GROUP__ROLES__SOURCES_bw 16
+#define FLYTRIM_SWITCH__GROUP__ROLES__SOURCES_reset 0xffff
+#define FLYTRIM_SWITCH__GROUP__ROLES__RECEIVERS_bm 0xffff0000
+#define FLYTRIM_SWITCH__GROUP__ROLES__RECEIVERS_bp 16
+#define FLYTRIM_SWITCH__GROUP__ROLES__RECEIVERS_bw 16
+#define FLYTRIM_SWITCH__GROUP__ROLES__RECEIVERS_reset 0xffff
+
+// reg - flytrim_switch::group::relays
+#define FLYTRIM_SWITCH__GROUP__RELAYS__PORTS_bm 0xffff
+#define FLYTRIM_SWITCH__GROUP__RELAYS__PORTS_bp 0
+#define FLYTRIM_SWITCH__GROUP__RELAYS__PORTS_bw 16
+#define FLYTRIM_SWITCH__GROUP__RELAYS__PORTS_reset 0x0
+
 // regfile - flytrim_switch::group
 typedef struct __attribute__ ((__packed__)) {
     uint32_t members;
     uint32_t function;
     uint32_t slots;
     uint32_t timeout;
+    uint32_t resend;
+    uint32_t roles;
+    uint32_t relays;
 } flytrim_switch__group_t;
 
 // reg - flytrim_switch::start_psn
@@ -493,7 +522,7 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t forward[16];
     uint8_t RESERVED_80_ff[0x80];
     flytrim_switch__group_t group;
-    uint8_t RESERVED_110_13f[0x30];
+    uint8_t RESERVED_11c_13f[0x24];
     uint32_t start_psn[16];
     flytrim_switch__template_t template;
     uint8_t RESERVED_1e0_1e7[0x8];

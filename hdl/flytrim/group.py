@@ -23,19 +23,30 @@ PORT_BITS, GROUP_BITS, SLOT_BITS, OFFSET_BITS, MISSING_BITS = 4, 6, 13, 24, MAX_
 class GroupContext(data.Struct):
     """What the control plane stores for a group.
 
-    ``members`` is a bit mask of ports; ``operation`` has the bits of
-    :class:`flytrim.fp32.node.Operation`, ``type`` is a
+    ``members``, ``parent``, ``sources``, ``receivers`` and ``relays`` are bit masks of ports.
+    ``parent`` is that member, if any, behind which the group's parent is: it gets what the others,
+    the children, have together, and its answer is the result. Of the children only the payloads of
+    ``sources`` are reduced; of all that get a result only ``receivers`` get its payload. An
+    immediate of a member of ``relays`` is the mask of those that its payload lacks.
+
+    ``operation`` has the bits of :class:`flytrim.fp32.node.Operation`, ``type`` is a
     :class:`flytrim.fp32.element.ElementType`. A window of W packets has the slots from ``base``,
     a multiple of 2 W, to ``base`` + ``last``, which is 2 W - 1. ``timeout`` is the cycles that a
-    slot may wait for its last children before that is told; 0 never tells.
+    slot may wait for its last members before that is told; 0 never tells. ``resend`` is the cycles
+    that it waits for its parent alone until that one is asked again; 0 never asks again.
     """
 
     members: MISSING_BITS
+    parent: MISSING_BITS
+    sources: MISSING_BITS
+    receivers: MISSING_BITS
+    relays: MISSING_BITS
     operation: 3
     type: 2
     base: SLOT_BITS
     last: SLOT_BITS
     timeout: 32
+    resend: 32
 
 
 class Template(data.Struct):
@@ -112,7 +123,7 @@ class GroupCommand(data.Struct):
 
 
 class Straggler(data.Struct):
-    """A slot that some children have contributed to, and the mask of those it waits for."""
+    """A slot that some members have contributed to, and the mask of those it waits for."""
 
     group: GROUP_BITS
     offset: OFFSET_BITS

@@ -136,7 +136,7 @@ class TrimSwitch(wiring.Component):
                 for name in ("result", "aborted", "flushed")]
         m.d.comb += [
             counts.in_use.eq(reducer.in_use),
-            *(counts[name].eq(sum(valid & outcome.done & outcome.flags[bit]
+            *(counts[name].eq(sum(valid & (outcome.done | outcome.up) & outcome.flags[bit]
                                   for valid, outcome in ended))
               for name, bit in (("inexact", 0), ("overflow", 2), ("invalid", 4))),
         ]

@@ -203,10 +203,13 @@ class SwitchControl(wiring.Component):
 
 #: Registers of the group shadow, with their fields and where these stand in the context.
 _GROUP_SHADOW = {
-    "group__members": {"ports": "members"},
+    "group__members": {"ports": "members", "parent": "parent"},
     "group__function": {"op": "operation", "dtype": "type"},
     "group__slots": {"base": "base", "last": "last"},
     "group__timeout": {"cycles": "timeout"},
+    "group__resend": {"cycles": "resend"},
+    "group__roles": {"sources": "sources", "receivers": "receivers"},
+    "group__relays": {"ports": "relays"},
 }
 
 

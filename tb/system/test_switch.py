@@ -30,7 +30,7 @@ def any_contribution(rng, group, child, offset):
 @pytest.mark.parametrize("run", range(6))
 def test_frame_by_frame(switch_program, run):
     rng = player(f"{harness.seed()} {run}")
-    groups = [random_group(number, rng, window=WINDOW) for number in range(2)]
+    groups = [random_group(number, rng, window=WINDOW, roles=True) for number in range(2)]
     routes = {port: rng.randrange(CONFIG.ports) for port in range(CONFIG.ports)
               if rng.random() < 0.8}
     done, results = [0, 0], 0
@@ -46,10 +46,11 @@ def test_frame_by_frame(switch_program, run):
                 both.command("stop_group", number)
                 both.command("stop_group", number)
                 both.groups[number] = group = random_group(
-                    number, rng, window=WINDOW, ports=group.ports, dtype=group.dtype)
+                    number, rng, window=WINDOW, roles=True, dtype=group.dtype,
+                    ports=sorted(member.port for member in group.members))
                 done[number] = 0
-                for child in group.children:
-                    both.command("set_template", child.port, number, child.header)
+                for member in group.members:
+                    both.command("set_template", member.port, number, member.header)
                 both.command("start_group", number, group)
             elif chance < 0.07:
                 port = rng.randrange(CONFIG.ports)
@@ -75,20 +76,24 @@ def _next(rng, both, number, done):
     if waiting and rng.random() < 0.5:
         offset = rng.choice([*waiting])
         port = rng.choice(waiting[offset])
-        return next(child for child in group.children if child.port == port), offset
+        return next(member for member in group.members if member.port == port), offset
     reach = WINDOW if rng.random() < 0.9 else 3 * WINDOW
-    return rng.choice(group.children), done + rng.randrange(-reach // 2, reach)
+    return rng.choice(group.members), done + rng.randrange(-reach // 2, reach)
 
 
 @contextlib.contextmanager
-def around(program, *plans, routes=None):
-    """A switch that reduces the group of each plan."""
-    with Fabric(program) as fabric:
-        fabric.reset()
-        switch = Switch(fabric)
-        switch.configure(SwitchFile(CONFIG, tuple(plan.group() for plan in plans), routes or {},
-                                    250))
-        yield fabric, switch
+def around(program, plan):
+    """Switches that reduce the group of a plan."""
+    with contextlib.ExitStack() as stack:
+        fabrics = [stack.enter_context(Fabric(program)) for _ in plan.devices]
+        switches = [Switch(fabric) for fabric in fabrics]
+        for number, (fabric, switch) in enumerate(zip(fabrics, switches, strict=True)):
+            fabric.reset()
+            switch.configure(SwitchFile(CONFIG, (plan.group(number),), {}, 250))
+        latest = max(fabric.run(0).cycle for fabric in fabrics)
+        for fabric in fabrics:
+            fabric.run(latest)
+        yield fabrics, switches
 
 
 def plan(**options):
@@ -103,8 +108,8 @@ HARD = {"loss": 0.1, "duplicate": 0.1, "reorder": 4}
 @pytest.mark.parametrize("dtype", CONFIG.types)
 def test_all_reduce_over_a_bad_network(switch_program, op, dtype):
     rounds = plan(op=op, dtype=dtype, bytes=3000, rounds=4, **HARD)
-    with around(switch_program, rounds) as (fabric, switch):
-        figures = run(rounds, fabric)
+    with around(switch_program, rounds) as (fabrics, [switch]):
+        figures = run(rounds, fabrics)
         counters = switch.counters()
     assert figures["difference"] is None and figures["frame_faults"] == 0
     assert figures["checked_elements"] == CONFIG.ports * 4 * 3000 // (
@@ -117,6 +122,29 @@ def test_all_reduce_over_a_bad_network(switch_program, op, dtype):
 
 def test_a_barrier(switch_program):
     rounds = plan(bytes=0, rounds=30, **HARD)
-    with around(switch_program, rounds) as (fabric, _):
-        figures = run(rounds, fabric)
+    with around(switch_program, rounds) as (fabrics, _):
+        figures = run(rounds, fabrics)
+    assert figures["frame_faults"] == 0 and figures["retransmitted"] > 0
+
+
+@pytest.mark.parametrize(("nodes", "topology", "radix"), [
+    (8, "tree", 3), (4, "tree", 2), (4, "ring", 2), (2, "ring", 2)])
+def test_all_reduce_over_switches_below_switches(switch_program, nodes, topology, radix):
+    rounds = plan(nodes=nodes, topology=topology, radix=radix, bytes=1500, rounds=4, **HARD)
+    with around(switch_program, rounds) as (fabrics, switches):
+        figures = run(rounds, fabrics)
+        counters = [switch.counters() for switch in switches]
+    assert figures["difference"] is None and figures["frame_faults"] == 0
+    assert figures["checked_elements"] == nodes * 4 * 1500 // 4
+    assert all(uplink["up"]["lost"] and uplink["down"]["lost"] for uplink in figures["uplinks"])
+    for device, counted in zip(rounds.devices, counters, strict=True):
+        for port in counted.ports[:len(device.ports)]:
+            assert port.contributions == port.results == 4 * rounds.packets
+            assert port.out_of_window == port.bounds == 0
+
+
+def test_a_barrier_over_switches_below_switches(switch_program):
+    rounds = plan(nodes=8, topology="tree", radix=2, bytes=0, rounds=30, **HARD)
+    with around(switch_program, rounds) as (fabrics, _):
+        figures = run(rounds, fabrics)
     assert figures["frame_faults"] == 0 and figures["retransmitted"] > 0

@@ -9,7 +9,7 @@ import harness
 import numpy as np
 import pytest
 import roce
-from switched import CONFIG, Switched, contribution, player, random_group
+from switched import CONFIG, Stuck, Switched, contribution, player, random_group
 
 from flytrim.driver import TableError
 from flytrim.sim.fabric import SinkMode
@@ -253,36 +253,6 @@ def test_commands_between_do_not_spoil_the_count_of_slots_in_use(switch_program)
         both.fabric.run(both.fabric.run(0).cycle + 1000)
         found = both.switch.counters()
         assert (found.in_use, found.most_in_use) == (15, 15)
-
-
-class Stuck:
-    """A switch of whose ports one takes nothing, and slots that are full of results for it."""
-
-    def __init__(self, both, rng, port):
-        self.both, self.rng, self.ran = both, rng, []
-        both.fabric.sink(port, SinkMode.RANDOM, rate=0)
-
-    def give(self, number, offsets, size, last):
-        """Contributions, that of port ``last`` behind the others; what the model says leaves."""
-        leaves = []
-        for offset in offsets:
-            children = self.both.groups[number].children
-            for child in sorted(children, key=lambda child: child.port == last):
-                if child.port == last:
-                    self.run(100)
-                leaves += self.both.send(child.port, contribution(
-                    child, offset, self.rng.randbytes(size), self.rng), f"{number} {offset}")
-        return leaves
-
-    def run(self, cycles):
-        self.ran += self.both.fabric.run(self.both.fabric.run(0).cycle + cycles).frames
-
-    def left(self):
-        """(port, frame) of all that has left since the last call and is not marked bad."""
-        self.run(5000)
-        found = [(left.port, left.frame) for left in self.ran if not left.error]
-        self.ran.clear()
-        return found
 
 
 def test_a_group_goes_on_without_the_child_whose_port_is_stuck(switch_program):

@@ -27,7 +27,7 @@ def switch(plan, kind=ModelFabric):
     """(model, fabric) of a plan."""
     model = SwitchModel(plan.nodes, slot_bytes=plan.slot_bytes)
     model.configure([plan.group()])
-    return model, kind(model, plan.nodes, plan.rate)
+    return model, [kind(model, plan.nodes, plan.rate)]
 
 
 def test_fifty_rounds_over_a_bad_network_are_right_to_the_bit():
@@ -39,6 +39,28 @@ def test_fifty_rounds_over_a_bad_network_are_right_to_the_bit():
     # Each loss was healed, by something that was sent again.
     assert figures["retransmitted"] > network["lost"] / 2 and figures["results_again"] > 0
     assert {host["sent"] - host["retransmitted"] for host in figures["hosts"]} == {50 * 4}
+
+
+@pytest.mark.parametrize(("topology", "nodes", "radix"), [
+    ("tree", 8, 4), ("tree", 8, 2), ("tree", 7, 3), ("tree", 2, 2), ("tree", 16, 15),
+    ("ring", 4, 2), ("ring", 2, 2)])
+def test_switches_below_switches_over_a_bad_network_are_right_to_the_bit(topology, nodes, radix):
+    figures = play(nodes=nodes, topology=topology, radix=radix, bytes=1024, rounds=20, **HARD)
+    assert figures["checked_elements"] == nodes * 20 * 256
+    assert figures["difference"] is None and figures["frame_faults"] == 0
+    for uplink in figures["uplinks"]:
+        # What a link loses, the switch below has sent again.
+        assert uplink["up"]["frames"] > 80 and uplink["down"]["frames"] > 80
+        assert uplink["up"]["lost"] and uplink["down"]["lost"]
+
+
+def test_a_good_network_of_switches_sends_everything_once():
+    figures = play(nodes=8, topology="tree", radix=2)
+    assert [uplink["parent"] for uplink in figures["uplinks"]] == [
+        "switch 4", "switch 4", "switch 5", "switch 5", "switch 6", "switch 6"]
+    assert figures["retransmitted"] == figures["results_again"] == 0
+    for link in (*figures["hosts"], *figures["uplinks"]):
+        assert link["up"]["frames"] == link["down"]["frames"] == 3 * 8
 
 
 def test_a_good_network_needs_no_packet_more_than_the_data():
@@ -142,23 +164,25 @@ class Wrong(Deaf):
 def test_a_switch_that_says_nothing_is_given_up():
     with pytest.raises(Stalled, match=r"no result came since cycle [\d,]+: host 0 waits for "
                                       r"result 0, host 1 waits for result 0, .*"):
-        run(AllReduce(nodes=4, bytes=64), Deaf())
+        run(AllReduce(nodes=4, bytes=64), [Deaf()])
 
 
 def test_a_switch_that_breaks_a_rule_is_given_up():
     with pytest.raises(Stalled, match="breaks a rule of its ports: cycle 9: tx0: a gap"):
-        run(AllReduce(nodes=4, bytes=64), Deaf(["cycle 9: tx0: a gap after 64 bytes"]))
+        run(AllReduce(nodes=4, bytes=64), [Deaf(["cycle 9: tx0: a gap after 64 bytes"])])
 
 
 def test_frames_that_are_no_results_are_told_when_it_is_given_up():
     with pytest.raises(Stalled, match="a frame is no result: host 0, cycle .*: destination MAC"):
-        run(AllReduce(nodes=4, bytes=64), Wrong())
+        run(AllReduce(nodes=4, bytes=64), [Wrong()])
 
 
 @pytest.mark.parametrize(("changes", "why"), [
     ({"nodes": 17}, "nodes must be 2 to 16 hosts, not 17"),
     ({"bytes": 6}, "bytes must be whole elements of 4 bytes, not 6"),
-    ({"bytes": -4}, "bytes"), ({"rounds": 0}, "rounds"), ({"loss": 0.6}, "loss"),
+    ({"bytes": -4}, "bytes"), ({"rounds": 0}, "rounds"),
+    ({"topology": "mesh"}, "topology must be one of star, tree, ring, not 'mesh'"),
+    ({"radix": 1}, "radix must be 2 to 15 children, not 1"), ({"loss": 0.6}, "loss"),
     ({"duplicate": -0.1}, "duplicate"), ({"reorder": -1}, "reorder"), ({"seed": -1}, "seed"),
     ({"width": 100}, "width"), ({"window": 3}, "window"), ({"payload": 2}, "payload"),
     ({"payload": 8196}, "payload"), ({"delay_ns": 0}, "delay_ns"), ({"clock_mhz": 0}, "clock_mhz"),

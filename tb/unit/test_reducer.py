@@ -57,8 +57,8 @@ class Bench:
         commands, ctx = self.reducer.commands, self.ctx
         ctx.set(commands.payload, {
             "operation": operation, "group": 0,
-            "context": {"members": 3, "operation": 0, "type": ElementType.INT32,
-                        "base": 0, "last": 2 * WINDOW - 1},
+            "context": {"members": 3, "sources": 3, "receivers": 3, "operation": 0,
+                        "type": ElementType.INT32, "base": 0, "last": 2 * WINDOW - 1},
             "start_psn": [*START_PSN, *[0] * 14]})
         ctx.set(commands.valid, 1)
         while not ctx.get(commands.ready):

@@ -159,12 +159,17 @@ def template_of(header):
 
 def some_group(rng, number=0, *, ports=(0, 2)):
     window = rng.choice((1, 2, 4))
+    members = [Child(Flow(f"c{number}_{port}", f"10.0.{port}.1", "10.0.0.9", number), port,
+                     some_header(rng), rng.getrandbits(24), relay=rng.random() < 0.5)
+               for port in ports]
+    parent = members.pop(rng.randrange(len(members))) if rng.random() < 0.5 else None
+    roles = {role: tuple(child.port for child in members if rng.random() < 0.5)
+             for role in ("sources", "receivers") if rng.random() < 0.5}
     return Group(
         name=f"g{number}", op=rng.choice(("sum", "min", "max")), dtype=rng.choice(("fp32", "bf16")),
         nan=rng.choice(("propagate", "ignore")), window=window, base=2 * window * rng.randrange(2),
-        timeout=rng.getrandbits(32), children=tuple(
-            Child(Flow(f"c{number}_{port}", f"10.0.{port}.1", "10.0.0.9", number), port,
-                  some_header(rng), rng.getrandbits(24)) for port in ports))
+        timeout=rng.getrandbits(32), children=tuple(members), parent=parent,
+        resend=rng.getrandbits(32), **roles)
 
 
 #: Bits of an operation, from the contract: 1 the greater one, 2 a NaN loses, 4 no sum.
@@ -176,12 +181,21 @@ def check_start(command, number, group):
     """A command that starts a group is to say all of it."""
     context = command.context
     assert (command.operation, command.group) == (GroupOperation.START, number)
-    assert (context.members, context.operation, context.type) == (
-        sum(1 << child.port for child in group.children), OPERATIONS[group.op, group.nan],
+    ports = [child.port for child in group.children]
+    masks = {"members": [member.port for member in group.members],
+             "parent": [group.parent.port] if group.parent else [],
+             "sources": ports if group.sources is None else group.sources,
+             "receivers": ports if group.receivers is None else group.receivers,
+             "relays": [member.port for member in group.members
+                        if member.relay or member is group.parent]}
+    for name, mask in masks.items():
+        assert context[name] == sum(1 << port for port in mask), name
+    assert (context.operation, context.type) == (
+        OPERATIONS[group.op, group.nan],
         ("fp32", "int32", "bf16", "fp16").index(group.dtype))
-    assert (context.base, context.last, context.timeout) == (
-        group.base, 2 * group.window - 1, group.timeout)
-    for child in group.children:
+    assert (context.base, context.last, context.timeout, context.resend) == (
+        group.base, 2 * group.window - 1, group.timeout, group.resend)
+    for child in group.members:
         assert command.start_psn[child.port] == child.start_psn
     assert all(command.start_psn[port] == 0 for port in range(SWITCH.ports, 16))
 
@@ -450,8 +464,8 @@ async def a_file_is_written_whole(dut):
         check_start(command, number, group)
     assert bench.templates == [
         (child.port, number, Template.const(template_of(child.header)))
-        for number, group in enumerate(groups) for child in group.children]
+        for number, group in enumerate(groups) for child in group.members]
     assert [(port, command.operation, command.flow, command.key.src) for port, command
             in bench.flows] == [(child.port, 1, number, int(child.flow.src))
                                 for number, group in enumerate(groups)
-                                for child in group.children]
+                                for child in group.members]

@@ -139,7 +139,8 @@ def test_the_file_and_the_program_on_the_page_work(tmp_path, monkeypatch):
         last = {name: registers.unpack(name, bus.read(registers.address(name)))
                 for name in ("group.members", "group.slots", "template.qp", "group_command",
                              "forward[0]")}
-    assert last == {"group.members": {"ports": 3}, "group.slots": {"base": 0, "last": 255},
+    assert last == {"group.members": {"ports": 3, "parent": 0},
+                    "group.slots": {"base": 0, "last": 255},
                     "template.qp": {"qpn": 0x21},
                     "group_command": {"group": 0, "port": 0, "op": GroupOperation.START},
                     "forward[0]": {"port": 1, "enable": 1}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``flytrim allreduce``: simulated hosts have their data reduced by a switch."""
+"""``flytrim allreduce``: simulated hosts have their data reduced by switches."""
 
 import contextlib
 import json as json_text
@@ -15,8 +15,12 @@ __all__ = ["allreduce"]
 
 @click.command()
 @click.option("--nodes", default=8, show_default=True, help="Hosts, 2 to 16.")
-@click.option("--topology", type=click.Choice(["star"]), default="star", show_default=True,
-              help="star: all of them at one switch.")
+@click.option("--topology", type=click.Choice(["star", "tree", "ring"]), default="star",
+              show_default=True,
+              help="star: all of them at one switch. tree: switches of a few children each, up to "
+                   "one. ring: a switch for each, the last of which has the result.")
+@click.option("--radix", default=4, show_default=True, metavar="K",
+              help="Children of a switch of a tree, 2 to 15.")
 @click.option("--loss", default=0.0, show_default=True, metavar="P",
               help="Chance that a link loses a frame, up to 0.5.")
 @click.option("--duplicate", default=0.0, show_default=True, metavar="P",
@@ -39,12 +43,12 @@ __all__ = ["allreduce"]
 @click.option("--payload", default=1024, show_default=True, help="Bytes of a packet.")
 @click.option("--delay-ns", default=1000.0, show_default=True, help="Of a link, one way.")
 @click.option("--model", is_flag=True,
-              help="Ask the reference model of the switch instead of the RTL: nothing is compiled.")
+              help="Ask the reference model of the switch, not the RTL: nothing is compiled.")
 @click.option("--json", is_flag=True, help="Print the figures as JSON.")
 def allreduce(model, json, **options):
-    """Let simulated hosts have their data reduced by the switch, over links that misbehave.
+    """Let simulated hosts have their data reduced by switches, over links that misbehave.
 
-    The hosts speak RoCEv2 UC and heal what is lost; the switch is its RTL in Verilator. Every
+    The hosts speak RoCEv2 UC and heal what is lost; the switches are their RTL in Verilator. Every
     element of every result is held, bit for bit, against the reduction in fixed order. Exit status
     1 where one differs.
     """
@@ -55,10 +59,10 @@ def allreduce(model, json, **options):
 
     with refused():
         plan = AllReduce(**options)
-    switch = contextlib.nullcontext(modelled(plan)) if model else compiled(plan, say)
+    switches = contextlib.nullcontext(modelled(plan)) if model else compiled(plan, say)
     try:
-        with switch as fabric, progress_bar(plan.nodes * plan.rounds, "results", 0) as progress:
-            figures = run(plan, fabric, progress)
+        with switches as fabrics, progress_bar(plan.nodes * plan.rounds, "results", 0) as progress:
+            figures = run(plan, fabrics, progress)
     except (BusError, DeviceError, Stalled) as error:
         click.echo(f"flytrim: the simulation failed: {error}", err=True)
         sys.exit(1)

@@ -15,10 +15,13 @@ def print_allreduce(figures, console):
     plan = figures["plan"]
     switch = (f"flytrim_switch, {plan['width']} bits at {plan['clock_mhz']:g} MHz"
               if figures["switch"] == "rtl" else "the reference model of the switch")
+    count = 1 + len(figures["uplinks"])
+    shape = {"star": "a star around", "tree": f"a tree of {count} switches, each",
+             "ring": f"a ring of {count} switches, each"}[plan["topology"]]
     # Sentences are left to the terminal to wrap.
     console.print(Text.assemble(
         (f"AllReduce {_OPS[plan['op']]} of {plan['dtype']}", "bold"),
-        f": {plan['nodes']} hosts in a {plan['topology']} around {switch}\n"
+        f": {plan['nodes']} hosts in {shape} {switch}\n"
         f"{plan['rounds']:,} rounds of {plan['bytes']:,} bytes, packets of {plan['payload']:,}, "
         f"{plan['window']:,} in flight, links of {plan['delay_ns']:g} ns\n"), soft_wrap=True)
     console.print(_links(figures))
@@ -30,18 +33,24 @@ def print_allreduce(figures, console):
 
 
 def _links(figures):
-    """What each host's two links did."""
-    table = figures_table("host", numbers=(
+    """What the two links of each host and switch did."""
+    table = figures_table("from" if figures["uplinks"] else "host", numbers=(
         "packets", "resent", "lost up", "lost down", "doubled", "reordered", "repeats"))
-    rows = [(host["name"].removeprefix("host "), host) for host in figures["hosts"]]
     columns = []
-    for _, host in rows:
-        up, down = host["up"], host["down"]
-        columns.append((host["sent"] - host["retransmitted"], host["retransmitted"], up["lost"],
-                        down["lost"], up["duplicated"] + down["duplicated"],
-                        up["reordered"] + down["reordered"], host["results_again"]))
-    for (name, _), numbers in zip(rows, columns, strict=True):
-        table.add_row(name, *map(_number, numbers))
+    rows = [(host["name"], host["sent"] - host["retransmitted"], host["retransmitted"],
+             host["results_again"], host) for host in figures["hosts"]]
+    # What a switch repeats is more than there are packets.
+    packets = figures["packets"] * figures["plan"]["rounds"]
+    rows += [(f"{each['name']} to {each['parent'].removeprefix('switch ')}", packets,
+              each["up"]["frames"] - packets, each["down"]["frames"] - packets, each)
+             for each in figures["uplinks"]]
+    for name, count, again, repeats, ways in rows:
+        up, down = ways["up"], ways["down"]
+        columns.append((count, again, up["lost"], down["lost"],
+                        up["duplicated"] + down["duplicated"],
+                        up["reordered"] + down["reordered"], repeats))
+        table.add_row(name if figures["uplinks"] else name.removeprefix("host "),
+                      *map(_number, columns[-1]))
     table.add_row("total", *(_number(sum(each)) for each in zip(*columns, strict=True)),
                   style="bold")
     return table
@@ -67,7 +76,7 @@ def _sentences(figures):
     if plan["bytes"]:
         yield "rate", f"{figures['data_gbps']:,.1f} Gb/s of each host's data reduced"
     yield "switch", (f"{figures['beats_in']:,} beats in, {figures['beats_out']:,} out, of all "
-                     f"{plan['nodes']} ports")
+                     f"ports")
     if network["lost"]:
         yield "healed", (f"{network['lost']:,} lost frames, by {figures['retransmitted']:,} "
                          f"contributions sent again: one that is lost holds up all hosts")

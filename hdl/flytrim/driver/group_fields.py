@@ -14,14 +14,23 @@ def group_fields(group, registers):
     """The shadow registers of a :class:`flytrim.model.Group`: register name to fields."""
     operation = _OPERATIONS[group.op, group.nan]
     words = {
-        "group.members": {"ports": sum(1 << port for port in group.ports)},
+        "group.members": {
+            "ports": _mask(each.port for each in group.members),
+            "parent": 1 << group.parent.port if group.parent else 0},
         "group.function": {"op": registers.value("group.function", "op", operation),
                            "dtype": registers.value("group.function", "dtype", group.dtype)},
         "group.slots": {"base": group.base, "last": 2 * group.window - 1},
         "group.timeout": {"cycles": group.timeout},
+        "group.resend": {"cycles": group.resend},
+        "group.roles": {"sources": _mask(group.sources), "receivers": _mask(group.receivers)},
+        "group.relays": {"ports": _mask(group.relays)},
     }
-    return words | {f"start_psn[{child.port}]": {"psn": child.start_psn}
-                    for child in group.children}
+    return words | {f"start_psn[{member.port}]": {"psn": member.start_psn}
+                    for member in group.members}
+
+
+def _mask(ports):
+    return sum(1 << port for port in ports)
 
 
 def header_fields(header):

@@ -137,11 +137,11 @@ class Switch(Page):
     def start_group(self, number, group):
         """Reduce what comes for ``group``, a :class:`flytrim.model.Group`, from now on.
 
-        Its slots are cleared first. Its children's flows and headers are not written here: see
+        Its slots are cleared first. Its members' flows and headers are not written here: see
         :meth:`configure`.
         """
-        for child in group.children:
-            self._check(child.port, self.identity.ports, "port")
+        for member in group.members:
+            self._check(member.port, self.identity.ports, "port")
         for name, fields in group_fields(group, self._registers).items():
             self.write(name, **fields)
         self._command("start", f'group {number}, "{group.name}"', group=number)
@@ -159,9 +159,9 @@ class Switch(Page):
         """Do all that a :class:`flytrim.groups.SwitchFile` says, of a switch after reset."""
         self.forward(file.forward)
         for number, group in enumerate(file.groups):
-            for child in group.children:
-                self.port(child.port).insert_flow(number, child.flow)
-                self.set_template(child.port, number, child.header)
+            for member in group.members:
+                self.port(member.port).insert_flow(number, member.flow)
+                self.set_template(member.port, number, member.header)
             self.start_group(number, group)
 
     def straggler(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AllReduce of simulated hosts over a switch, every element checked bit for bit."""
+"""AllReduce of simulated hosts over switches, every element checked bit for bit."""
 
 import contextlib
 import functools
@@ -10,12 +10,14 @@ import numpy as np
 
 from ..model import SwitchModel
 from .hosts import Host
+from .network import Network
 from .reference import draw, reduced
-from .star import Star, links
+from .topology import Peer
 from .untimed import ModelFabric
 
 __all__ = ["compiled", "modelled", "run"]
 
+_OF_LINKS = ("frames", "wire_bytes", "lost", "duplicated", "reordered")
 #: Timers that may run out before a simulation without a new result is given up.
 _PATIENCE = 100
 
@@ -34,7 +36,7 @@ class _Rounds:
         return self._round(number)[0][node].tobytes()
 
     def check(self, number, node, result):
-        """Hold a host's result against the reduction in the order of the ports."""
+        """Hold a host's result against the reduction in the order of the ports of each switch."""
         expected = self._round(number)[1]
         found = np.frombuffer(result, expected.dtype)
         self.checked += len(expected)
@@ -49,26 +51,36 @@ class _Rounds:
         if self._left[number] == self._plan.nodes:
             del self._data[number]
 
+    def _reduced(self, device, columns):
+        """What a switch has of all hosts below it."""
+        plan = self._plan
+        return reduced([
+            columns[peer.number] if peer.kind == "host" else self._reduced(peer.number, columns)
+            for peer in plan.devices[device].children], plan.op, plan.dtype)
+
     def _round(self, number):
         if number not in self._data:
             plan = self._plan
             columns = [draw((np.random.default_rng([plan.seed, number, 0]),
                              np.random.default_rng([plan.seed, number, 1 + node])),
                             plan.elements, plan.dtype) for node in range(plan.nodes)]
-            self._data[number] = columns, reduced(columns, plan.op, plan.dtype)
+            self._data[number] = columns, self._reduced(len(plan.devices) - 1, columns)
         return self._data[number]
 
 
 def modelled(plan):
-    """The reference model of the switch, with the plan's group started."""
-    model = SwitchModel(plan.nodes, slot_bytes=plan.slot_bytes)
-    model.configure([plan.group()])
-    return ModelFabric(model, plan.nodes, plan.rate)
+    """Reference models of a plan's switches, with its group started."""
+    fabrics = []
+    for number in range(len(plan.devices)):
+        model = SwitchModel(plan.ports, slot_bytes=plan.slot_bytes)
+        model.configure([plan.group(number)])
+        fabrics.append(ModelFabric(model, plan.ports, plan.rate, plan.resend(number)))
+    return fabrics
 
 
 @contextlib.contextmanager
 def compiled(plan, say=None):
-    """The compiled switch, with the plan's group started; a context manager."""
+    """A plan's switches, compiled, with its group started; a context manager."""
     from ..config import SwitchConfig
     from ..driver import Switch
     from ..groups import SwitchFile
@@ -77,33 +89,40 @@ def compiled(plan, say=None):
 
     types = ("fp32", "int32")
     config = SwitchConfig(
-        ports=plan.nodes, width=plan.width, window=plan.window, slot_bytes=plan.slot_bytes,
+        ports=plan.ports, width=plan.width, window=plan.window, slot_bytes=plan.slot_bytes,
         types=types if plan.dtype in types else (*types, plan.dtype))
-    with Fabric(build_fabric(config, device_verilog(config, "switch"), say=say)) as fabric:
-        fabric.reset()
-        Switch(fabric).configure(SwitchFile(config, (plan.group(),), {}, plan.clock_mhz))
-        yield fabric
+    program = build_fabric(config, device_verilog(config, "switch"), say=say)
+    with contextlib.ExitStack() as stack:
+        fabrics = [stack.enter_context(Fabric(program)) for _ in plan.devices]
+        for number, fabric in enumerate(fabrics):
+            fabric.reset()
+            Switch(fabric).configure(
+                SwitchFile(config, (plan.group(number),), {}, plan.clock_mhz))
+        # Registers took a time of their own at each.
+        latest = max(fabric.run(0).cycle for fabric in fabrics)
+        for fabric in fabrics:
+            fabric.run(latest)
+        yield fabrics
 
 
-def run(plan, fabric, progress=None):
-    """Run an :class:`~flytrim.fabric.plan.AllReduce` over a switch whose group is started.
+def run(plan, fabrics, progress=None):
+    """Run an :class:`~flytrim.fabric.plan.AllReduce` over its switches, whose group is started.
 
     Each host begins at its own time, and a round when it has the result of the one before; it
-    waits for no other host but through the switch.
+    waits for no other host but through a switch.
 
     ``progress`` takes the number of results, a host and round each, that are whole, now and then.
 
-    Returns the figures, a dict that JSON can hold. Raises :class:`~flytrim.fabric.star.Stalled`
+    Returns the figures, a dict that JSON can hold. Raises :class:`~flytrim.fabric.network.Stalled`
     where the simulation does not get on.
     """
     rounds = _Rounds(plan)
-    chances = {"loss": plan.loss, "duplicate": plan.duplicate, "reorder": plan.reorder}
-    up, down = links(plan.seed, plan.nodes, delay=plan.delay, rate=plan.rate, **chances)
-    star = Star(fabric, plan.delay, up, down)
-    begun, at_round, ended = star.now, [0] * plan.nodes, [0] * plan.nodes
+    network = Network(fabrics, plan.edges, plan.seed, delay=plan.delay, rate=plan.rate,
+                      loss=plan.loss, duplicate=plan.duplicate, reorder=plan.reorder)
+    begun, at_round, ended = network.now, [0] * plan.nodes, [0] * plan.nodes
 
     def begin(now, node):
-        star.hosts[node].reduce(now, rounds.data(at_round[node], node))
+        network.hosts[node].reduce(now, rounds.data(at_round[node], node))
 
     def done(node):
         def whole(now, data):
@@ -120,23 +139,24 @@ def run(plan, fabric, progress=None):
     for node in range(plan.nodes):
         out, back = plan.channels(node)
         host = Host(f"host {node}", out, back, payload=plan.payload, window=plan.window,
-                    timer=plan.timer, send=star.sender(node), done=done(node))
-        star.hosts.append(host)
-        star.at(begun + starts.randrange(plan.delay + 1), functools.partial(begin, node=node))
-    star.run(lambda: min(at_round) == plan.rounds, _PATIENCE * plan.timer)
-    return _figures(plan, rounds, star, up, down, max(ended) - begun)
+                    timer=plan.timer, send=network.sender(node), done=done(node))
+        network.hosts.append(host)
+        network.at(begun + starts.randrange(plan.delay + 1), functools.partial(begin, node=node))
+    network.run(lambda: min(at_round) == plan.rounds, _PATIENCE * plan.timer)
+    return _figures(plan, rounds, network, max(ended) - begun)
 
 
-def _figures(plan, rounds, star, up, down, cycles):
-    hosts = [{
-        "name": host.name, **_counts(host.counts, ("sent", "retransmitted", "results_again")),
-        "up": _link(each_up), "down": _link(each_down)}
-        for host, each_up, each_down in zip(star.hosts, up, down, strict=True)]
-    both = sum((link.counts for link in (*up, *down)), Counter())
-    faults = [fault for host in star.hosts for fault in host.faults]
+def _figures(plan, rounds, network, cycles):
+    hosts = [{"name": host.name, **_counts(host.counts, ("sent", "retransmitted", "results_again")),
+              **_ways(network.links[Peer("host", node)])}
+             for node, host in enumerate(network.hosts)]
+    uplinks = [{"name": child.name, "parent": plan.devices[child.number].parent.name, **_ways(ways)}
+               for child, ways in network.links.items() if child.kind == "switch"]
+    both = sum((link.counts for ways in network.links.values() for link in ways), Counter())
+    faults = [fault for host in network.hosts for fault in host.faults]
     ring_bytes, ring_cycles = plan.ring()
-    way = {name: sum(link.counts["wire_bytes"] for link in links) / len(links)
-           for name, links in (("up", up), ("down", down))}
+    way = {name: sum(host[name]["wire_bytes"] for host in hosts) / len(hosts)
+           for name in ("up", "down")}
     seconds = cycles / (plan.clock_mhz * 1e6)
     return {
         "plan": {name: getattr(plan, name) for name in plan.__dataclass_fields__},
@@ -146,19 +166,21 @@ def _figures(plan, rounds, star, up, down, cycles):
         "first_frame_fault": faults[0] if faults else None,
         "cycles": cycles, "microseconds": seconds * 1e6,
         "data_gbps": 8e-9 * plan.bytes * plan.rounds / seconds,
-        "network": _counts(both, ("frames", "wire_bytes", "lost", "duplicated", "reordered")),
+        "network": _counts(both, _OF_LINKS),
         "retransmitted": sum(host["retransmitted"] for host in hosts),
         "results_again": sum(host["results_again"] for host in hosts),
         "wire_bytes_a_link": way,
         "ring": {"wire_bytes_a_link": ring_bytes * plan.rounds,
                  "cycles_at_best": ring_cycles * plan.rounds},
-        "beats_in": sum(star.beats[0]), "beats_out": sum(star.beats[1]),
-        "hosts": hosts,
+        **{name: sum(sum(each[n]) for each in network.beats)
+           for n, name in enumerate(("beats_in", "beats_out"))},
+        "hosts": hosts, "uplinks": uplinks,
     }
 
 
-def _link(link):
-    return _counts(link.counts, ("frames", "wire_bytes", "lost", "duplicated", "reordered"))
+def _ways(ways):
+    """What was counted on the two links of a child."""
+    return {name: _counts(link.counts, _OF_LINKS) for name, link in ways._asdict().items()}
 
 
 def _counts(counter, names):

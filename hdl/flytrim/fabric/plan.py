@@ -1,29 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is chosen for an AllReduce, and what follows from that: addresses, slots, timers, ring."""
+"""What is chosen for an AllReduce, and what follows from that: switches, slots, timers, ring."""
 
-import random
+import functools
 from dataclasses import dataclass
 
 from ..config import WIDTHS
-from ..model import Child, Flow, Group, Header
 from .links import WIRE_OVERHEAD
-from .packets import Channel
 from .reference import BITS
+from .topology import TOPOLOGIES, Peer, topology
+from .wiring import edges, switch_group
 
-__all__ = ["DTYPES", "OPS", "TOPOLOGIES", "AllReduce"]
+__all__ = ["DTYPES", "OPS", "AllReduce"]
 
-TOPOLOGIES = ("star",)
 OPS = ("sum", "min", "max")
 DTYPES = tuple(BITS)
-#: Hosts in all, a port each.
+#: Hosts in all.
 NODES = range(2, 17)
+#: Of a switch that has a parent, too.
+RADIX = range(2, 16)
 #: Beyond these chances a run takes too long to be worth it.
 MOST_CHANCE = 0.5
-_SWITCH_MAC, _SWITCH = 0x0200_0000_00FE, "10.0.0.254"
-_HOST_MAC = 0x0200_0000_0100
-_CHILD_QPN, _HOST_QPN = 0x100, 0x200
-#: An ONLY SEND of UC with an immediate.
-_RESULT_OPCODE = 0x25
 #: Cycles that a switch may take for a result, generously.
 _SWITCH_CYCLES = 1000
 
@@ -37,7 +33,9 @@ class AllReduce:
     nodes : int
         Hosts, 2 to 16.
     topology : str
-        ``star``: all of them at one switch.
+        One of :data:`flytrim.fabric.topology.TOPOLOGIES`.
+    radix : int
+        Children of a switch of a tree, at the most.
     bytes : int
         Of each host and round, whole elements; 0 is a barrier.
     op, dtype : str
@@ -61,6 +59,7 @@ class AllReduce:
 
     nodes: int = 8
     topology: str = "star"
+    radix: int = 4
     bytes: int = 65536
     op: str = "sum"
     dtype: str = "fp32"
@@ -79,6 +78,8 @@ class AllReduce:
         size = self.element_bytes
         for name, good, rule in (
                 ("nodes", self.nodes in NODES, f"{NODES[0]} to {NODES[-1]} hosts"),
+                ("topology", self.topology in TOPOLOGIES, f"one of {', '.join(TOPOLOGIES)}"),
+                ("radix", self.radix in RADIX, f"{RADIX[0]} to {RADIX[-1]} children"),
                 ("bytes", self.bytes >= 0 and self.bytes % size == 0,
                  f"whole elements of {size} bytes"),
                 ("rounds", self.rounds >= 1, "1 or more"),
@@ -126,9 +127,35 @@ class AllReduce:
         """Cycles."""
         return max(1, round(self.delay_ns * self.clock_mhz / 1000))
 
+    @functools.cached_property
+    def devices(self):
+        """The switches, as :func:`flytrim.fabric.topology.topology` gives them."""
+        return topology(self.topology, self.nodes, self.radix)
+
+    @functools.cached_property
+    def edges(self):
+        """The :class:`flytrim.fabric.wiring.Edge` of each child, host or switch."""
+        return edges(self.devices, self.seed, self.packets * self.rounds)
+
+    @property
+    def ports(self):
+        """Of every switch, used or not: one program serves for all."""
+        return max(2, *(len(device.ports) for device in self.devices))
+
     @property
     def timer(self):
-        """Cycles after which a contribution is sent again: more than a round trip can take.
+        """Cycles after which a contribution is sent again: more than a round trip can take."""
+        hosts = (edge.device for edge in self.edges.values() if edge.child.kind == "host")
+        return self._hop + max(self.resend(device) for device in hosts)
+
+    def resend(self, number):
+        """The same of a switch's contributions to its parent; 0 of one that has none."""
+        parent = self.devices[number].parent
+        return 0 if parent is None else self._hop + self.resend(parent.number)
+
+    @property
+    def _hop(self):
+        """Cycles of a connection and back, and in the switch between.
 
         All that a window has in flight may wait in front of a result, and be late.
         """
@@ -137,30 +164,13 @@ class AllReduce:
                 + 2 * packet * (min(self.window, self.packets) + self.reorder))
 
     def channels(self, node):
-        """A host's (contributions, results).
+        """A host's (contributions, results)."""
+        edge = self.edges[Peer("host", node)]
+        return edge.up, edge.down
 
-        PSNs begin at random, so far below their end that they wrap meanwhile.
-        """
-        rng = random.Random(f"{self.seed} psn {node}")
-        starts = [-rng.randint(1, self.packets * self.rounds) % (1 << 24) for _ in range(2)]
-        mac, switch = ((each.to_bytes(6, "big")) for each in (_HOST_MAC + node, _SWITCH_MAC))
-        host = f"10.0.0.{node + 1}"
-        return (Channel(src_mac=mac, dst_mac=switch, src=host, dst=_SWITCH,
-                        qpn=_CHILD_QPN + node, psn=starts[0]),
-                Channel(src_mac=switch, dst_mac=mac, src=_SWITCH, dst=host,
-                        qpn=_HOST_QPN + node, psn=starts[1], immediate=True))
-
-    def group(self):
-        """The :class:`flytrim.model.Group` that a switch is told of; host n is at port n."""
-        children = []
-        for node in range(self.nodes):
-            out, back = self.channels(node)
-            children.append(Child(
-                Flow(f"host{node}", out.src, out.dst, out.qpn), node,
-                Header(src_mac=_SWITCH_MAC, dst_mac=_HOST_MAC + node, src=back.src, dst=back.dst,
-                       dqpn=back.qpn, psn=back.psn, opcode=_RESULT_OPCODE, udp_sport=back.sport),
-                out.psn))
-        return Group("allreduce", tuple(children), op=self.op, dtype=self.dtype, window=self.window)
+    def group(self, number=0):
+        """The :class:`flytrim.model.Group` that a switch is told of."""
+        return switch_group(self, number)
 
     def ring(self):
         """(wire bytes each way of a host's link, cycles at best) of a round of ring AllReduce.

@@ -64,15 +64,17 @@ class Header:
 
 @dataclass(frozen=True)
 class Child:
-    """One who contributes to a group: the flow, the port it enters on, the PSN it begins with.
+    """A member of a group: its flow, the port that enters on, the PSN it begins with.
 
-    Results leave that port with ``header``.
+    What it gets leaves that port with ``header``. Where it is a ``relay``, another switch, its
+    immediates tell of what its payloads lack.
     """
 
     flow: Flow
     port: int
     header: Header
     start_psn: int = 0
+    relay: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,13 @@ class Group:
         First of its 2 ``window`` slots, a multiple of their number.
     timeout : int
         Cycles until stragglers are told of; 0 never tells.
+    parent : Child or None
+        Who gets what the children have together, and answers with the result. It is a relay.
+    resend : int
+        Cycles until a parent is asked again; 0 never asks.
+    sources, receivers : tuple of int or None
+        Ports of children whose payloads are reduced, and of those that get the payload of results;
+        None is all of them.
     """
 
     name: str
@@ -107,8 +116,27 @@ class Group:
     window: int = 128
     base: int = 0
     timeout: int = 0
+    parent: Child | None = None
+    resend: int = 0
+    sources: tuple | None = None
+    receivers: tuple | None = None
+
+    def __post_init__(self):
+        for name in ("sources", "receivers"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, self.ports)
 
     @property
     def ports(self):
         """The ports of its children, in order."""
         return tuple(child.port for child in self.children)
+
+    @property
+    def members(self):
+        """Its children and its parent, if it has one."""
+        return self.children if self.parent is None else (*self.children, self.parent)
+
+    @property
+    def relays(self):
+        """The ports of members whose immediates count."""
+        return tuple(each.port for each in self.members if each.relay or each is self.parent)

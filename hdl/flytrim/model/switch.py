@@ -7,6 +7,7 @@ for any arrival order; what it says of which frames leave holds for the order it
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..verdict import Verdict
 from .nic import NicModel
@@ -23,6 +24,20 @@ class GroupRefused(Exception):
     """A command on a group that changed nothing; the message is the outcome's name."""
 
 
+class _Packet(NamedTuple):
+    """What a member contributed; ``partial``: it lacks what others have not contributed."""
+
+    payload: bytes
+    congested: bool
+    partial: bool
+
+
+class _Result(NamedTuple):
+    payload: bytes
+    congested: bool
+    missing: int
+
+
 @dataclass
 class _Slot:
     """A packet of each child, and their result.
@@ -33,9 +48,8 @@ class _Slot:
 
     marks: dict                 # by port, the turn of its last contribution
     finished: int               # the turn of the last result
-    payloads: dict = field(default_factory=dict)
-    congested: bool = False
-    result: tuple | None = None     # payload, congested, missing; of the last result
+    packets: dict = field(default_factory=dict)     # by port, of those that are not absent
+    result: _Result | None = None   # the last one
 
 
 @dataclass
@@ -102,7 +116,7 @@ class SwitchModel:
     def start_group(self, group, context):
         """Start a group as a :class:`flytrim.model.Group`: slots are clear, contributions count.
 
-        Flows and headers of its children are not written here: see :meth:`configure`. Raises
+        Flows and headers of its members are not written here: see :meth:`configure`. Raises
         :class:`GroupRefused`, as :meth:`stop_group` and :meth:`flush` do.
         """
         self._check(group)
@@ -111,16 +125,17 @@ class SwitchModel:
         slots = 2 * context.window
         last = _PSNS // slots - 1
         self._running[group] = _Running(
-            context, {child.port: child.start_psn for child in context.children},
-            [_Slot(dict.fromkeys(context.ports, last), last) for _ in range(slots)], last + 1)
+            context, {member.port: member.start_psn for member in context.members},
+            [_Slot(dict.fromkeys((each.port for each in context.members), last), last)
+             for _ in range(slots)], last + 1)
 
     def configure(self, groups, forward=()):
         """Set routes; write flows and headers of groups, numbered from 0, and start them."""
         self.forward(forward)
         for number, group in enumerate(groups):
-            for child in group.children:
-                self.insert_flow(child.port, number, child.flow)
-                self.set_template(child.port, number, child.header)
+            for member in group.members:
+                self.insert_flow(member.port, number, member.flow)
+                self.set_template(member.port, number, member.header)
             self.start_group(number, group)
 
     def stop_group(self, group):
@@ -132,11 +147,22 @@ class SwitchModel:
         """Count the children that are missing at ``offset`` as absent; the frames that leave."""
         running = self._started(group)
         slot, turn = running.place(offset)
-        present = [port for port, mark in slot.marks.items() if mark == turn]
-        if not present or slot.finished == turn:
+        missing = [port for port in running.group.ports if slot.marks[port] != turn]
+        if turn not in slot.marks.values() or not missing or slot.finished == turn:
             raise GroupRefused("bad_offset")
-        slot.marks = dict.fromkeys(slot.marks, turn)
-        return self._complete(group, running, offset % _PSNS)
+        slot.marks |= dict.fromkeys(missing, turn)
+        return self._advance(group, running, offset % _PSNS)
+
+    def repeat(self, group, offset):
+        """What leaves when the parent has not answered in time: what it was sent, once more."""
+        running = self._started(group)
+        return self._climb(group, running, offset % _PSNS)
+
+    def unanswered(self, group):
+        """Offsets for which the parent alone is missing."""
+        parent = self._started(group).group.parent
+        return [offset for offset, missing in self.unfinished(group).items()
+                if parent and missing == [parent.port]]
 
     def unfinished(self, group):
         """{offset: ports that are missing} of the slots that wait for children."""
@@ -179,8 +205,10 @@ class SwitchModel:
         ahead = (turn - slot.finished) % running.turns
         if ahead == 0 or ahead >= running.turns // 2:
             counts["duplicates"] += 1
+            if ahead or slot.result is None or port not in running.group.ports:
+                return []
             # One of another length is no copy of what made the result.
-            if ahead or slot.result is None or len(slot.result[0]) != judged.length:
+            if port in running.group.sources and len(slot.result.payload) != judged.length:
                 return []
             counts["replays"] += 1
             return [self._result(group, port, offset, slot)]
@@ -195,38 +223,74 @@ class SwitchModel:
             return []
         counts["contributions"] += 1
         slot.marks[port] = turn
-        slot.payloads[port] = judged.payload
-        slot.congested |= judged.ecn == _CONGESTED
-        if any(mark != turn for mark in slot.marks.values()):
+        slot.packets[port] = _Packet(judged.payload, judged.ecn == _CONGESTED,
+                                     port in running.group.relays and bool(judged.immediate))
+        return self._advance(group, running, offset)
+
+    def _advance(self, group, running, offset):
+        """A member has come; what that makes."""
+        slot, turn = running.place(offset)
+        parent = running.group.parent
+        if any(slot.marks[port] != turn for port in running.group.ports):
             return []
+        if parent and slot.marks[parent.port] != turn:
+            return self._climb(group, running, offset)
         return self._complete(group, running, offset)
 
-    def _complete(self, group, running, offset):
-        """All that come have come: a result to every member, or none."""
-        slot, turn = running.place(offset)
-        payloads, congested = slot.payloads, slot.congested
-        slot.payloads, slot.congested = {}, False
-        counts, context = self.group_counts[group], running.group
-        lengths = {len(payload) for payload in payloads.values()}
-        if len(lengths) > 1 or max(lengths) % ELEMENT_BYTES[context.dtype]:
-            counts["aborted"] += 1
-            slot.marks = dict.fromkeys(slot.marks, (turn - 1) % running.turns)
+    def _climb(self, group, running, offset):
+        """All children have come: to the parent, or none."""
+        slot, _ = running.place(offset)
+        context = running.group
+        made = self._reduce(group, running, offset, context.sources, context.ports)
+        if made is None:
             return []
-        missing = sum(1 << port for port in slot.marks if port not in payloads)
+        self.port_counts[context.parent.port]["results"] += 1
+        return [self._frame(group, context.parent.port, offset, made)]
+
+    def _complete(self, group, running, offset):
+        """All members have come: a result to every child, or none."""
+        slot, turn = running.place(offset)
+        context = running.group
+        counts, parent = self.group_counts[group], context.parent
+        made = self._reduce(group, running, offset, *(
+            ((parent.port,), slot.marks) if parent else (context.sources, context.ports)))
+        if made is None:
+            return []
+        slot.finished, slot.result, slot.packets = turn, made, {}
         counts["results"] += 1
-        counts["flushed"] += bool(missing)
-        slot.finished = turn
-        slot.result = (reduce_payloads([payloads.get(port) for port in range(self._ports)],
-                                       context.op, context.dtype, context.nan, self._sum),
-                       congested, missing)
-        for port in slot.marks:
+        counts["flushed"] += bool(made.missing)
+        for port in context.ports:
             self.port_counts[port]["results"] += 1
-        return [self._result(group, port, offset, slot) for port in slot.marks]
+        return [self._result(group, port, offset, slot) for port in context.ports]
+
+    def _reduce(self, group, running, offset, sources, expected):
+        """The :class:`_Result` of ``sources``; None where their lengths make none."""
+        slot, turn = running.place(offset)
+        context = running.group
+        packets = {port: slot.packets[port] for port in sources if port in slot.packets}
+        lengths = {len(packet.payload) for packet in packets.values()} or {0}
+        if len(lengths) > 1 or max(lengths) % ELEMENT_BYTES[context.dtype]:
+            self.group_counts[group]["aborted"] += 1
+            slot.marks = dict.fromkeys(slot.marks, (turn - 1) % running.turns)
+            slot.packets = {}
+            return None
+        payload = reduce_payloads(
+            [packets[port].payload if port in packets else None for port in range(self._ports)],
+            context.op, context.dtype, context.nan, self._sum) if packets else b""
+        missing = sum(1 << port for port in expected
+                      if port not in slot.packets or slot.packets[port].partial)
+        return _Result(payload, any(packet.congested for packet in packets.values()), missing)
 
     def _result(self, group, port, offset, slot):
-        payload, congested, missing = slot.result
-        return port, result_frame(self._headers[port, group], payload, offset,
-                                  stride=self._slot_bytes, congested=congested, missing=missing)
+        context, result = self._running[group].group, slot.result
+        if port not in context.receivers:
+            result = result._replace(payload=b"")
+        return self._frame(group, port, offset, result)
+
+    def _frame(self, group, port, offset, result):
+        return port, result_frame(
+            self._headers[port, group], result.payload, offset, stride=self._slot_bytes,
+            congested=result.congested, missing=result.missing)
 
     def _check(self, group):
         if not 0 <= group < self._groups:

@@ -31,10 +31,14 @@ class Turn(data.Struct):
 class ChildPlace(data.Struct):
     """Where a group's packets of one child belong: its first PSN, and the group's slots.
 
-    ``member`` is clear where the port has no child of the group.
+    ``member`` is clear where the port has no member of the group. A child is ``answered``: asks for
+    results again with copies of its packets; a parent does not. ``relay`` as in
+    :class:`~flytrim.group.GroupContext`.
     """
 
     member: 1
+    answered: 1
+    relay: 1
     life: LIFE_BITS
     start_psn: OFFSET_BITS
     base: SLOT_BITS
@@ -42,11 +46,15 @@ class ChildPlace(data.Struct):
 
 
 class ChildRecord(data.Struct):
-    """What is known of a contribution beside its payload; ``absent``: there is none."""
+    """What is known of a contribution beside its payload.
+
+    ``absent``: there is none. ``partial``: it lacks what others have not contributed.
+    """
 
     length: LENGTH_BITS
     ce: 1
     absent: 1
+    partial: 1
 
 
 class GroupEntry(data.Struct):
@@ -58,14 +66,16 @@ class GroupEntry(data.Struct):
 
 
 class Arrival(data.Struct):
-    """A mark that a port sets on a slot.
+    """A mark that a port sets on a slot, or what it asks for once more.
 
     ``counts`` says that it is a contribution, or stands for one, and not one taken back.
-    ``length`` is that of the payload; a whole slot's where there is none.
+    ``repeats`` asks for what went to the parent, and not for a result. ``length`` is that of the
+    payload; a whole slot's where there is none.
     """
 
     turn: Turn
     counts: 1
+    repeats: 1
     length: LENGTH_BITS
 
 
@@ -73,24 +83,31 @@ class Order(data.Struct):
     """Sets the mark of a slot without a packet, if the slot waits for ``turn``.
 
     That is when it was settled for ``previous``, two windows before. With ``clear`` the child has
-    not contributed, even if it had; without, it is taken to have, but for the payload.
+    not contributed, even if it had; without, it is taken to have, but for the payload. With
+    ``repeat`` a mark that is set stays, and what the children have goes to the parent again.
     """
 
     turn: Turn
     previous: OFFSET_BITS
     clear: 1
+    repeat: 1
 
 
 class Job(data.Struct):
     """A slot that is to be reduced, or with ``again`` one whose result is to be sent again.
 
-    ``ports`` are those that get the result: the members of the group, or one that asked for it.
-    ``length`` tells how many beats it takes; it is that of one contribution.
+    ``up`` makes what the parent gets, for the first time or ``again``; ``down`` makes a result of
+    what the parent gave. ``ports`` are those that get it: the parent, the children, or a child that
+    asked for it. ``length`` tells how many beats it takes; it is that of one contribution, or as
+    ``unsized`` says a whole slot's, since that contribution need not be as long as the result.
     """
 
     turn: Turn
     node: 3
     again: 1
+    up: 1
+    down: 1
+    unsized: 1
     ports: MISSING_BITS
     length: LENGTH_BITS
 
@@ -98,8 +115,9 @@ class Job(data.Struct):
 class Result(data.Struct):
     """What is known of a result beside its payload.
 
-    ``missing`` are the ports that gave none; ``again`` says that it was sent before. ``life`` is
-    that of :class:`Turn`.
+    ``missing`` are the ports that gave none, or not of all behind them; ``again`` says that it was
+    sent before. Ports that are no ``receivers`` get it without its payload. ``life`` is that of
+    :class:`Turn`.
     """
 
     group: GROUP_BITS
@@ -108,6 +126,7 @@ class Result(data.Struct):
     length: LENGTH_BITS
     ce: 1
     missing: MISSING_BITS
+    receivers: MISSING_BITS
     again: 1
 
 

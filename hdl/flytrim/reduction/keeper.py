@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeper: starts and stops groups, looks for slots that wait too long, clears those that failed."""
+"""Keeper: starts and stops groups, sees to slots that wait too long, clears those that failed."""
 
 from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -23,19 +23,25 @@ __all__ = ["Keeper"]
 
 
 class _Wait(data.Struct):
-    """How long a slot has waited for ``offset``; ``told`` once that was too long."""
+    """How long a slot has waited for ``offset``; ``told`` once that was too long.
+
+    ``climbs`` while it waits for the parent alone, which was last asked, or seen not to have
+    answered, at ``asked``.
+    """
 
     waits: 1
     told: 1
+    climbs: 1
     offset: OFFSET_BITS
     since: 32
+    asked: 32
 
 
 class Keeper(wiring.Component):
     """Goes round the slots of all groups that run, but for the time that commands take.
 
     A slot is looked at every third cycle; so that a straggler is told some thousand cycles late at
-    the most. Commands and aborts come first.
+    the most, and so is a parent asked again. Commands and aborts come first.
 
     ``START`` gives the group a new life, in which jobs of the one before count for nothing, and
     waits until those that had begun are over; then it clears its slots one by one.
@@ -124,8 +130,7 @@ class Keeper(wiring.Component):
         # What a slot is settled for, and who has contributed the offset behind that.
         settled, marked = Signal(Settled), Signal(config.ports)
         offset = Signal(OFFSET_BITS)
-        phase = Signal(PHASE_BITS)
-        m.d.comb += [offset.eq(settled.offset + last + 1), phase.eq(settled.phase + 1)]
+        m.d.comb += offset.eq(settled.offset + last + 1)
         look = Signal()
         with m.If(look):
             m.d.sync += [
@@ -136,6 +141,8 @@ class Keeper(wiring.Component):
             ]
         missing = context.members & ~marked
         partial = marked.any() & missing.any()
+        children = context.members & ~context.parent
+        climbs = ~(children & missing).any() & missing.any()
 
         pending = Signal(config.ports)
         m.d.comb += self.order_valid.eq(pending)
@@ -159,7 +166,7 @@ class Keeper(wiring.Component):
         count, settle_for = Signal(range(config.slots + 1)), Signal(range(self._settles + 1))
         in_range = command.group < config.groups
         runs = self.running.bit_select(group, 1)
-        ends = Signal()
+        ends, overdue = Signal(), Signal()
         m.d.comb += self.commands.ready.eq(ends)
         with m.FSM():
             with m.State("Next"):
@@ -194,6 +201,10 @@ class Keeper(wiring.Component):
                     wait_write.data.waits.eq(partial),
                     wait_write.data.since.eq(Mux(same, wait.since, now)),
                     wait_write.data.told.eq(same & wait.told),
+                    wait_write.data.climbs.eq(climbs),
+                    wait_write.data.asked.eq(Mux(same & wait.climbs & ~overdue, wait.asked, now)),
+                    overdue.eq(climbs & same & wait.climbs & context.resend.any()
+                               & (now - wait.asked >= context.resend)),
                     self.straggler.payload.group.eq(group),
                     self.straggler.payload.offset.eq(offset),
                     self.straggler.payload.missing.eq(missing),
@@ -205,7 +216,16 @@ class Keeper(wiring.Component):
                         self.straggler.valid.eq(1),
                         wait_write.data.told.eq(self.straggler.ready),
                     ]
+                self._order(m, order, entry, slot, group, settled)
+                m.d.sync += order.repeat.eq(1)
                 m.next = "Next"
+                with m.If(overdue):
+                    # Any child's slots can tell of it.
+                    m.d.sync += pending.eq(children & -children)
+                    m.next = "Repeated"
+            with m.State("Repeated"):
+                with m.If(ordered):
+                    m.next = "Next"
 
             with m.State("Command"):
                 m.d.comb += ends.eq(1)
@@ -250,6 +270,7 @@ class Keeper(wiring.Component):
                         order.turn.phase.eq(0),
                         order.previous.eq(at - last - 1),
                         order.clear.eq(1),
+                        order.repeat.eq(0),
                         pending.eq(-1),
                     ]
                     m.next = "Cleared"
@@ -266,17 +287,9 @@ class Keeper(wiring.Component):
                 m.d.comb += look.eq(1)
                 m.next = "Flush"
             with m.State("Flush"):
-                m.d.sync += [
-                    order.turn.slot.eq(slot),
-                    order.turn.group.eq(group),
-                    order.turn.life.eq(entry.life),
-                    order.turn.offset.eq(offset),
-                    order.turn.phase.eq(phase),
-                    order.previous.eq(settled.offset),
-                    order.clear.eq(0),
-                ]
-                with m.If(partial & (offset == command.offset)):
-                    m.d.sync += pending.eq(missing)
+                self._order(m, order, entry, slot, group, settled)
+                with m.If(marked.any() & (children & missing).any() & (offset == command.offset)):
+                    m.d.sync += pending.eq(children & missing)
                     m.next = "Ordered"
                 with m.Else():
                     m.d.comb += ends.eq(1)
@@ -293,6 +306,7 @@ class Keeper(wiring.Component):
                     order.turn.eq(failed.turn),
                     order.previous.eq(failed.turn.offset - last - 1),
                     order.clear.eq(1),
+                    order.repeat.eq(0),
                 ]
                 m.next = "Aborted"
                 with m.If(~runs | (failed.turn.life != entry.life)):
@@ -314,6 +328,20 @@ class Keeper(wiring.Component):
                 m.next = "Next"
         return m
 
+    @staticmethod
+    def _order(m, order, entry, slot, group, settled):
+        """An order on what a slot waits for."""
+        m.d.sync += [
+            order.turn.slot.eq(slot),
+            order.turn.group.eq(group),
+            order.turn.life.eq(entry.life),
+            order.turn.offset.eq(settled.offset + entry.context.last + 1),
+            order.turn.phase.eq(settled.phase + 1),
+            order.previous.eq(settled.offset),
+            order.clear.eq(0),
+            order.repeat.eq(0),
+        ]
+
     def _elaborate_start(self, m, group, entry, command):
         """What a group becomes that is started."""
         context = command.context
@@ -329,6 +357,8 @@ class Keeper(wiring.Component):
         for port, start in enumerate(self.places):
             m.d.comb += [
                 start.member.eq(context.members[port]),
+                start.answered.eq(~context.parent[port]),
+                start.relay.eq(context.relays[port]),
                 start.life.eq(entry.life + 1),
                 start.start_psn.eq(command.start_psn[port]),
                 start.base.eq(context.base),

@@ -141,24 +141,23 @@ class Reducer(wiring.Component):
         connect(m, flipped(self.payload[port]), slots.payload)
         connect(m, flipped(self.meta[port]), slots.meta)
         connect(m, slots.arrivals, arrivals.arrivals[port])
-        m.submodules[f"jobs_{port}"] = jobs = Queue(Job, depth=self._config.slots, margin=1)
+        connect(m, slots.again, arrivals.again[port])
+        # A slot has one job here at a time, or one that goes up and may be overtaken by the answer.
+        # What goes up is asked for again where it is lost.
+        depth = self._config.slots
+        m.submodules[f"jobs_{port}"] = jobs = Queue(Job, depth=2 * depth, margin=depth)
         m.submodules[f"again_{port}"] = again = Queue(Job, depth=AGAIN, margin=2)
-        asked = again.i.payload
         m.d.comb += [
             slots.place.eq(keeper.places[port]),
             slots.orders.valid.eq(keeper.order_valid[port]),
             slots.orders.payload.eq(keeper.order),
             keeper.order_ready[port].eq(slots.orders.ready),
-            jobs.i.valid.eq(arrivals.jobs[port].valid),
+            jobs.i.valid.eq(arrivals.jobs[port].valid
+                            & (jobs.room | ~arrivals.jobs[port].payload.up)),
             jobs.i.payload.eq(arrivals.jobs[port].payload),
             jobs.commit.eq(1),
-            # Node and members of a group are looked up for every packet, one asked again, too.
-            again.i.valid.eq(slots.again.valid & again.room),
-            asked.turn.eq(slots.again.payload.turn),
-            asked.length.eq(slots.again.payload.length),
-            asked.node.eq(arrivals.jobs[port].payload.node),
-            asked.ports.eq(1 << port),
-            asked.again.eq(1),
+            again.i.valid.eq(arrivals.asked[port].valid & again.room),
+            again.i.payload.eq(arrivals.asked[port].payload),
             again.commit.eq(1),
             *(getattr(self, name)[port].eq(getattr(slots, name)) for name in (
                 "contribution", "duplicate", "out_of_window", "bounds")),
@@ -265,16 +264,22 @@ class Reducer(wiring.Component):
         """To the ports; what failed goes to the keeper."""
         config = self._config
         for port in range(config.ports):
+            record = Signal(Result, name=f"record_{port}")
             for lane, kind, which in ((self.records[port], "record", "ports"),
                                       (self.beats[port], "beat", "beat_ports")):
                 valid = [getattr(each, kind).valid & getattr(each, which)[port]
                          for each in results.values()]
                 m.d.comb += [
                     lane.valid.eq(Cat(valid).any()),
-                    lane.payload.eq(select(
+                    (record if kind == "record" else lane.payload).eq(select(
                         (here, getattr(each, kind).payload.as_value())
                         for here, each in zip(valid, results.values(), strict=True))),
                 ]
+            m.d.comb += [
+                self.records[port].payload.eq(record),
+                self.records[port].payload.length.eq(
+                    Mux(record.receivers[port], record.length, 0)),
+            ]
         waiting = []
         depth = 1 << (FAILED + self.in_flight).bit_length()
         for n, (lead, each) in enumerate(results.items()):

@@ -8,7 +8,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..fp32.element import ElementType
-from ..group import GROUP_BITS, MISSING_BITS, AbortCause
+from ..group import GROUP_BITS, MISSING_BITS, OFFSET_BITS, AbortCause
 from ..logic import delayed, select
 from ..packet import Packet
 from .child import ChildRecord, GroupEntry, Result, Step, Turn
@@ -27,13 +27,15 @@ class Controls(data.Struct):
 class Outcome(data.Struct):
     """How a job has ended.
 
-    ``done`` of a result that was made, ``again`` of one that was sent again. Otherwise the slot was
-    aborted for ``cause``. ``flags`` are those of the numbers, as :class:`ReductionTree` has them.
+    ``done`` of a result that was made, ``up`` of what went to the parent for the first time,
+    ``again`` of a result that was sent again. Otherwise the slot was aborted for ``cause``.
+    ``flags`` are those of the numbers, as :class:`ReductionTree` has them.
     """
 
     turn: Turn
     node: 3
     done: 1
+    up: 1
     again: 1
     partial: 1
     cause: 2
@@ -106,24 +108,33 @@ class Results(wiring.Component):
         # One cycle behind the step: with the children's beats.
         first = Signal(data.StructLayout({
             "step": Step(config), "records": data.ArrayLayout(ChildRecord, config.ports),
-            "members": config.ports, "controls": Controls, "stored": Result,
-            "alive": 1}), reset_less=True)
+            "expected": config.ports, "summed": config.ports, "receivers": config.ports,
+            "controls": Controls, "stored": Result, "alive": 1}), reset_less=True)
         first_valid = Signal()
+        job, context = self.step.payload.job, entry.data.context
+        children = context.members & ~context.parent
+        # What goes up is of no use any more, and may have been written over.
+        answered = ((stored.data.life == job.turn.life)
+                    & ~(stored.data.offset - job.turn.offset)[OFFSET_BITS - 1])
+        expected = Mux(job.down, context.members, children)
         m.d.sync += [first_valid.eq(self.step.valid), first.step.eq(self.step.payload)]
         # All of a job is as its first step finds it, whatever becomes of its group meanwhile.
         with m.If(self.step.payload.first):
             m.d.sync += [
                 first.records.eq(self.records),
-                first.members.eq(entry.data.context.members),
-                first.controls.operation.eq(entry.data.context.operation),
-                first.controls.type.eq(entry.data.context.type),
+                first.expected.eq(expected),
+                first.summed.eq(Mux(job.down, context.parent, children & context.sources)),
+                first.receivers.eq(context.receivers | Mux(job.up, context.parent, 0)),
+                first.controls.operation.eq(context.operation),
+                first.controls.type.eq(context.type),
                 first.stored.eq(stored.data),
-                first.alive.eq((entry.data.life == self.step.payload.job.turn.life)
-                               & self.running.bit_select(self.step.payload.job.turn.group, 1)),
+                first.alive.eq((entry.data.life == job.turn.life)
+                               & self.running.bit_select(job.turn.group, 1)
+                               & ~(job.up & answered)),
             ]
         absent = Cat(first.records[port].absent for port in range(config.ports))
         m.d.comb += [
-            self.present.eq(Mux(first_valid, first.members & ~absent, 0)),
+            self.present.eq(Mux(first_valid, first.summed & ~absent, 0)),
             self.controls.eq(Mux(first_valid, first.controls, 0)),
         ]
         second, second_valid, sound = self._compare(m, first, first_valid)
@@ -142,6 +153,8 @@ class Results(wiring.Component):
             "step": Step(config), "result": Result, "damaged": 1}), reset_less=True)
         second_valid, sound = Signal(), Signal(reset_less=True)
         job, present = first.step.job, self.present
+        kept = job.again & ~job.up
+        lacking = Cat(first.records[port].absent | first.records[port].partial for port in ports)
         lengths = [first.records[port].length for port in ports]
         equal = Cat(~(present[a] & present[b]) | (lengths[a] == lengths[b])
                     for a, b in combinations(ports, 2)).all()
@@ -150,23 +163,24 @@ class Results(wiring.Component):
         m.d.sync += [
             second_valid.eq(first_valid & first.alive),
             second.step.eq(first.step),
-            second.damaged.eq((present & ~self.sound).any() & ~job.again),
+            second.damaged.eq((present & ~self.sound).any() & ~kept),
         ]
-        with m.If(job.again):
+        with m.If(kept):
             m.d.sync += [
-                sound.eq((first.stored.length == job.length)
+                sound.eq(((first.stored.length == job.length) | job.unsized)
                          & (first.stored.offset == job.turn.offset)),
                 second.result.eq(first.stored),
                 second.result.again.eq(1),
             ]
         with m.Else():
             m.d.sync += [
-                sound.eq(equal & present.any() & ~length[0] & (narrow | ~length[1])),
-                second.result.again.eq(0),
+                sound.eq(equal & ~length[0] & (narrow | ~length[1])),
+                second.result.again.eq(job.again),
+                second.result.receivers.eq(first.receivers),
                 second.result.length.eq(length),
                 second.result.ce.eq(Cat(
                     present[port] & first.records[port].ce for port in ports).any()),
-                second.result.missing.eq(first.members & ~present),
+                second.result.missing.eq(first.expected & lacking),
                 second.result.group.eq(job.turn.group),
                 second.result.life.eq(job.turn.life),
                 second.result.offset.eq(job.turn.offset),
@@ -180,12 +194,14 @@ class Results(wiring.Component):
         length, index = second.result.length, second.step.index
         whole, rest = length >> shift, length[:shift]
         behind = Signal(data.StructLayout({
-            "turn": Turn, "node": 3, "ports": MISSING_BITS, "again": 1, "first": 1, "last": 1,
-            "index": range(config.slot_beats), "beat": 1, "end": 1, "partial": 1, "damaged": 1,
-            "sound": 1, "count": range(lanes + 1), "result": Result}), name="behind")
+            "turn": Turn, "node": 3, "ports": MISSING_BITS, "kept": 1, "up": 1, "again": 1,
+            "first": 1, "last": 1, "index": range(config.slot_beats), "beat": 1, "end": 1,
+            "partial": 1, "damaged": 1, "sound": 1, "count": range(lanes + 1),
+            "result": Result}), name="behind")
         m.d.comb += [
             *(behind[name].eq(second.step.job[name])
-              for name in ("turn", "node", "ports", "again")),
+              for name in ("turn", "node", "ports", "up", "again")),
+            behind.kept.eq(second.step.job.again & ~second.step.job.up),
             *(behind[name].eq(second.step[name]) for name in ("first", "last", "index")),
             behind.damaged.eq(second.damaged),
             behind.sound.eq(sound),
@@ -212,26 +228,26 @@ class Results(wiring.Component):
         known = kept.read_port(domain="comb")
         m.d.comb += [
             known.addr.eq(now.turn.slot),
-            gone.eq(now.again & (known.data.offset != now.turn.offset)),
+            gone.eq(now.kept & (known.data.offset != now.turn.offset)),
         ]
         m.d.comb += [
             read.addr.eq(Cat(before.index[:bits], before.turn.slot)),
             write.addr.eq(Cat(now.index[:bits], now.turn.slot)),
             write.data.data.eq(self.z),
             write.data.parity.eq(parity_of(self.z)),
-            write.en.eq(out_valid & ~now.again),
+            write.en.eq(out_valid & ~now.kept & ~now.up),
             out_valid.eq(valid & now.sound & now.beat),
-            self.beat_ports.eq(now.ports),
-            out.data.eq(Mux(now.again, read.data.data, self.z)),
+            self.beat_ports.eq(now.ports & now.result.receivers),
+            out.data.eq(Mux(now.kept, read.data.data, self.z)),
             out.count.eq(now.count),
             out.last.eq(now.end),
-            damaged.eq(Mux(now.again, (parity_of(read.data.data) != read.data.parity) & now.beat,
+            damaged.eq(Mux(now.kept, (parity_of(read.data.data) != read.data.parity) & now.beat,
                            now.damaged) | gone | (spoilt & ~now.first)),
             out.error.eq(now.end & damaged),
         ]
         raised, all_raised = Signal(5), Signal(5)
         m.d.comb += all_raised.eq(
-            Mux(now.again, 0, self.flags) | Mux(now.first, 0, raised))
+            Mux(now.kept, 0, self.flags) | Mux(now.first, 0, raised))
         with m.If(valid):
             m.d.sync += [spoilt.eq(damaged), raised.eq(all_raised)]
 
@@ -241,13 +257,14 @@ class Results(wiring.Component):
             self.outcome.valid.eq(valid & now.last & (~now.again | now.sound & ~gone)),
             outcome.turn.eq(now.turn),
             outcome.node.eq(now.node),
-            outcome.done.eq(made & ~now.again),
-            outcome.again.eq(now.again),
+            outcome.done.eq(made & ~now.again & ~now.up),
+            outcome.up.eq(made & ~now.again & now.up),
+            outcome.again.eq(now.kept),
             outcome.partial.eq(now.partial),
             outcome.cause.eq(Mux(made, 0, Mux(now.sound, AbortCause.PARITY, AbortCause.LENGTHS))),
             outcome.flags.eq(all_raised),
             note.addr.eq(now.turn.slot),
             note.data.eq(now.result),
             # A damaged sum has taken the place of the result before it, too.
-            note.en.eq(self.outcome.valid & now.sound & ~now.again),
+            note.en.eq(self.outcome.valid & now.sound & ~now.again & ~now.up),
         ]

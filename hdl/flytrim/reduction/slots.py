@@ -54,7 +54,7 @@ class Slots(wiring.Component):
     own, own_offset : another one, and the offset it is settled for, combinational
     orders : stream of :class:`Order`
     arrivals : lane of :class:`Arrival`, combinational: the mark is there in the next cycle
-    again : lane of :class:`Arrival`: a finished result is asked for again
+    again : lane of :class:`Arrival`: a finished result is asked for again, or what went up
     contribution, duplicate, out_of_window, bounds : strobes: what became of a packet; one of no
         group that runs here is out of the window
     slot, record : a slot for each reader, and what its mark came with, combinational
@@ -64,8 +64,8 @@ class Slots(wiring.Component):
     def __init__(self, config, blocks):
         self._config = config
         #: What goes along from register to register.
-        self._common = {"has_beat": 1, "first": 1, "end": 1, "good": 1, "ce": 1,
-                        "length": LENGTH_BITS, "data": config.width}
+        self._common = {"has_beat": 1, "first": 1, "end": 1, "good": 1, "ce": 1, "partial": 1,
+                        "answered": 1, "length": LENGTH_BITS, "data": config.width}
         slots, beats = config.slots, config.slots * config.slot_beats
         super().__init__({
             "payload": In(stream.Signature(Packet(config.width), always_ready=True)),
@@ -147,6 +147,8 @@ class Slots(wiring.Component):
             offset.end.eq(self.meta.valid),
             offset.good.eq(record.reason == Reason.NONE),
             offset.ce.eq(record.ecn == CONGESTION),
+            offset.partial.eq(record.immediate.any() & read.data.relay),
+            offset.answered.eq(read.data.answered),
             offset.length.eq(record.length),
             offset.data.eq(self.payload.payload.data),
             offset.group.eq(record.flow),
@@ -162,7 +164,8 @@ class Slots(wiring.Component):
         """Second register: the packet with its slot, or an order where there is none."""
         slot, slot_valid = Signal(data.StructLayout({
             **self._common, "turn": Turn, "previous": OFFSET_BITS, "half": SLOT_BITS,
-            "proof": PHASE_BITS, "member": 1, "clear": 1}), name="slot", reset_less=True), Signal(2)
+            "proof": PHASE_BITS, "member": 1, "clear": 1, "repeat": 1}), name="slot",
+            reset_less=True), Signal(2)
         n, last, order = offset.offset, offset.last, self.orders.payload
         # Both are powers of two, one bit each.
         window, two_windows = last ^ (last >> 1), last ^ Cat(Const(1, 1), last)
@@ -183,6 +186,7 @@ class Slots(wiring.Component):
             slot.proof.eq(phase - ~(n & window).any()),
             slot.member.eq(offset.member),
             slot.clear.eq(0),
+            slot.repeat.eq(0),
         ]
         with m.If(~offset_valid):
             m.d.sync += [
@@ -190,6 +194,7 @@ class Slots(wiring.Component):
                 slot.previous.eq(order.previous),
                 slot.member.eq(1),
                 slot.clear.eq(order.clear),
+                slot.repeat.eq(order.repeat),
                 slot.length.eq(self._config.slot_bytes),
             ]
         return slot, slot_valid
@@ -207,7 +212,8 @@ class Slots(wiring.Component):
         write, read, note = marks.write_port(), marks.read_port(domain="comb"), records.write_port()
         commit, commit_valid = Signal(data.StructLayout({
             **self._common, "turn": Turn, "waits": 1, "marked": 1, "proved": 1, "settled": 1,
-            "older": 1, "member": 1, "clear": 1}), name="commit", reset_less=True), Signal(2)
+            "older": 1, "member": 1, "clear": 1, "repeat": 1}), name="commit",
+            reset_less=True), Signal(2)
         valid, order = commit_valid
         marks_it = Signal()
         m.d.comb += [
@@ -220,7 +226,7 @@ class Slots(wiring.Component):
         m.d.sync += [
             commit_valid.eq(slot_valid),
             *(commit[name].eq(slot[name]) for name in (
-                *self._common, "turn", "member", "clear")),
+                *self._common, "turn", "member", "clear", "repeat")),
             commit.waits.eq(self.own_offset == slot.previous),
             commit.marked.eq(mark == slot.turn.phase),
             commit.proved.eq(self.half_phase == slot.proof),
@@ -244,10 +250,12 @@ class Slots(wiring.Component):
 
         ends = valid & commit.end & commit.good
         fits = commit.length <= config.slot_bytes
-        counts, clears = Signal(), Signal()
+        counts, clears, repeats = Signal(), Signal(), Signal()
         m.d.comb += [
-            counts.eq(Mux(valid, ends & accepted & fits, order & ~commit.clear) & wanted),
+            counts.eq(Mux(valid, ends & accepted & fits, order & ~commit.clear & ~commit.repeat)
+                      & wanted),
             clears.eq(order & commit.clear & commit.waits),
+            repeats.eq(order & commit.repeat & commit.waits & commit.marked & runs),
             marks_it.eq(counts | clears),
             write.addr.eq(commit.turn.slot),
             write.data.eq(commit.turn.phase - commit.clear),
@@ -256,11 +264,13 @@ class Slots(wiring.Component):
             note.data.length.eq(commit.length),
             note.data.ce.eq(commit.ce & valid),
             note.data.absent.eq(order),
+            note.data.partial.eq(commit.partial & valid),
             note.en.eq(counts),
             self.arrivals.valid.eq(marks_it),
             self.arrivals.payload.turn.eq(commit.turn),
             self.arrivals.payload.turn.phase.eq(write.data),
             self.arrivals.payload.counts.eq(counts),
+            self.arrivals.payload.repeats.eq(repeats),
             self.arrivals.payload.length.eq(commit.length),
         ]
         for n in range(len(self.slot)):
@@ -269,7 +279,7 @@ class Slots(wiring.Component):
 
         duplicate = commit.settled | commit.older | commit.waits & commit.marked
         m.d.sync += [
-            self.again.valid.eq(ends & runs & fits & commit.settled),
+            self.again.valid.eq((ends & runs & fits & commit.settled & commit.answered) | repeats),
             self.again.payload.eq(self.arrivals.payload),
             self.contribution.eq(valid & counts),
             self.bounds.eq(ends & runs & ~fits),
